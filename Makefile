@@ -1,0 +1,44 @@
+# Everything one runs here. Needs only make and Python 3.11 or newer; `make` alone lists the targets.
+# Options: PYTHON=python3.12 (the interpreter to build on), ARGS="-k beam" (for pytest); scripts/setup_environment.py
+# names those that choose the build of PyTorch.
+
+VENV := .venv
+SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
+
+.PHONY: help setup demo test lint format bench clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.installed-dev ## make the environment in .venv, with the tools for development
+
+demo: $(VENV)/.installed ## train a small Chinese-English model and translate with it
+	$(VENV)/bin/dragoman demo
+
+test: $(VENV)/.installed-dev ## run the whole test suite
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope $(ARGS)
+
+lint: $(VENV)/.installed-dev ## check style and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyrefly check
+
+format: $(VENV)/.installed-dev ## put the code into the house style
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
+	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
+	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.
+$(VENV)/.installed: $(SETUP)
+	sh scripts/setup_environment.sh
+	@touch $@
+
+$(VENV)/.installed-dev: $(SETUP)
+	sh scripts/setup_environment.sh dev
+	@touch $(VENV)/.installed $@

@@ -1,0 +1,37 @@
+"""What every test stands on: shapes checked, one thread, fixed seeds."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Before torch is imported; tests that run in parallel would otherwise fight for the cores. Subprocesses inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+
+# Before dragoman is imported: every annotated function then checks the types and shapes of what it is given and gives.
+install_import_hook("dragoman", "beartype.beartype")
+
+# A slow machine is no failure; in CI every run draws the same examples.
+settings.register_profile(
+    "dragoman",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("dragoman")
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds() -> None:
+    """Each test starts from the same random state, whatever ran before it."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)

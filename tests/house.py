@@ -1,0 +1,255 @@
+"""The rules of the house: each reads a tree of source files and returns its complaints, one line each."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+# Highest first: a room imports rooms below it.
+ROOMS = (
+    "cli", "demo", "inspection", "serving", "training", "export", "decoding", "evaluation", "engines", "models", "data",
+    "text", "profiles", "markov", "nn", "config", "errors",
+)  # fmt: skip
+# Rooms that do not know each other, though one stands below the other.
+STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}
+NN_MAY_IMPORT = {
+    "__future__", "abc", "collections", "contextlib", "dataclasses", "dragoman", "enum", "functools", "jaxtyping",
+    "math", "torch", "typing",
+}  # fmt: skip
+HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
+HARMLESS_CALLS = {
+    "Field", "NewType", "ParamSpec", "Path", "TypeVar", "dict", "dict.fromkeys", "float", "frozenset", "len",
+    "namedtuple", "range", "re.compile", "set", "sorted", "str.maketrans", "struct.Struct", "tuple", "typer.Argument",
+    "typer.Option", "typer.Typer",
+}  # fmt: skip
+LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(work|root|home|Users|opt|mnt)/\w")
+REGISTRY_HOST = re.compile(
+    r"\b(pypi\.org|pythonhosted\.org|pytorch\.org/whl|anaconda\.org|registry\.npmjs\.org|crates\.io|proxy\.golang\.org)"
+)
+# The set-up has to know where PyTorch keeps its CPU builds.
+MAY_NAME_A_HOST = "scripts/setup_environment.py"
+
+
+def modules(package: Path) -> Iterator[tuple[Path, ast.Module]]:
+    """Every module of the package, by its path inside it."""
+    for path in sorted(package.rglob("*.py")):
+        yield path.relative_to(package), ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    """Every function and method, nested ones too."""
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def public_functions(tree: ast.Module | ast.ClassDef) -> Iterator[Function]:
+    """The functions a user can call: public ones of the module, and methods of its public classes."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node)
+        elif isinstance(node, Function) and (not node.name.startswith("_") or node.name.startswith("__")):
+            yield node
+
+
+def imported(relative: Path, tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import with the full dotted name of what it brings, those inside functions and for types too."""
+    here = ["dragoman", *relative.with_suffix("").parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: -node.level] if node.level else []
+            module = ".".join([*base, *filter(None, [node.module])])
+            yield from ((node, f"{module}.{alias.name}") for alias in node.names)
+
+
+def import_direction(package: Path) -> list[str]:
+    """Rooms import downwards only; `nn` imports PyTorch and itself only."""
+    complaints = []
+    for relative, tree in modules(package):
+        room = relative.with_suffix("").parts[0]
+        if room in ("__init__", "__main__"):
+            continue
+        if room not in ROOMS:
+            complaints.append(f"{relative}: {room} is no room of the house")
+            continue
+        for node, name in imported(relative, tree):
+            if reason := _wrong_import(room, name):
+                complaints.append(f"{relative}:{node.lineno}: {reason}")
+    return complaints
+
+
+def _wrong_import(room: str, name: str) -> str | None:
+    top, *rest = name.split(".")
+    if room == "nn" and top not in NN_MAY_IMPORT:
+        return f"nn imports {top}"
+    if top != "dragoman" or rest == ["__version__"]:
+        return None
+    other = rest[0] if rest else ""
+    if other not in ROOMS:
+        # The public names may live in any room; only the command line stands above them all.
+        return None if room == "cli" else f"{room} imports {name}, not its room"
+    if ROOMS.index(other) < ROOMS.index(room) or (room, other) in STRANGERS or (room == "nn" and other != "nn"):
+        return f"{room} imports {other}"
+    return None
+
+
+def sizes(package: Path) -> list[str]:
+    """Short files and short functions."""
+    complaints = []
+    for relative, tree in modules(package):
+        lines = len((package / relative).read_text(encoding="utf-8").splitlines())
+        if lines > LONGEST_FILE:
+            complaints.append(f"{relative}: {lines} lines, more than {LONGEST_FILE}")
+        for function in functions(tree):
+            length = (function.end_lineno or function.lineno) - function.lineno + 1
+            if length > LONGEST_FUNCTION:
+                complaints.append(f"{relative}:{function.lineno}: {function.name} is {length} lines long")
+    return complaints
+
+
+def open_signatures(package: Path) -> list[str]:
+    """No public `**kwargs`: a misspelt argument must be an error."""
+    return [
+        f"{relative}:{function.lineno}: {function.name} takes **{function.args.kwarg.arg}"
+        for relative, tree in modules(package)
+        for function in public_functions(tree)
+        if function.args.kwarg
+    ]
+
+
+def undocumented(package: Path) -> list[str]:
+    """Modules, public classes, functions and methods have docstrings; a function that raises our errors says so."""
+    complaints = []
+    for relative, tree in modules(package):
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+        named = [function for function in public_functions(tree) if not function.name.startswith("__")]
+        complaints += [
+            f"{relative}:{getattr(node, 'lineno', 1)}: {getattr(node, 'name', 'the module')} has no docstring"
+            for node in (tree, *classes, *named)
+            if not ast.get_docstring(node) and not _is_overload(node)
+        ]
+        complaints += [
+            f"{relative}:{function.lineno}: {function.name} does not say that it raises {error}"
+            for function in named
+            for error in sorted(_own_errors(function))
+            if error not in (ast.get_docstring(function) or "")
+        ]
+    return complaints
+
+
+def _is_overload(node: ast.AST) -> bool:
+    return isinstance(node, Function) and any(
+        _last_name(mark) in ("overload", "setter") for mark in node.decorator_list
+    )
+
+
+def _own_errors(function: Function) -> set[str]:
+    raised = (node.exc for node in ast.walk(function) if isinstance(node, ast.Raise))
+    names = (_last_name(error.func) for error in raised if isinstance(error, ast.Call))
+    return {
+        name for name in names if name in ("ConfigError", "DataError", "ModelError", "DivergenceError", "SaveError")
+    }
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def shapeless_tensors(package: Path) -> list[str]:
+    """Public functions name the dimensions of the tensors they take and give (`Float[Tensor, "batch len"]`)."""
+    return [
+        f"{relative}:{annotation.lineno}: {function.name} has a bare {ast.unparse(annotation)}"
+        for relative, tree in modules(package)
+        for function in public_functions(tree)
+        for annotation in _annotations(function)
+        if _is_bare_tensor(annotation)
+    ]
+
+
+def _annotations(function: Function) -> Iterator[ast.expr]:
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg):
+        if argument is not None and argument.annotation is not None:
+            yield argument.annotation
+    if function.returns is not None:
+        yield function.returns
+
+
+def _is_bare_tensor(annotation: ast.expr) -> bool:
+    if isinstance(annotation, ast.BinOp):
+        return _is_bare_tensor(annotation.left) or _is_bare_tensor(annotation.right)
+    if isinstance(annotation, ast.Subscript) and _last_name(annotation.value) == "tuple":
+        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+        return any(_is_bare_tensor(part) for part in parts)
+    return _last_name(annotation) == "Tensor"
+
+
+def import_effects(package: Path) -> list[str]:
+    """Importing a module defines things and does nothing else: no calls, no environment, no optional imports."""
+    complaints = []
+    for relative, tree in modules(package):
+        local = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+        for node in tree.body:
+            if _acts(node, HARMLESS_CALLS | local, relative):
+                complaints.append(f"{relative}:{node.lineno}: {ast.unparse(node).splitlines()[0]}")
+    return complaints
+
+
+def _acts(node: ast.stmt, harmless: set[str], relative: Path) -> bool:
+    if isinstance(node, (ast.Import, ast.ImportFrom, Function, ast.ClassDef)):
+        return False
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) not in ("TYPE_CHECKING", "__name__ == '__main__'")
+    if isinstance(node, ast.Expr):
+        # The command line hangs its groups of commands under its application.
+        return not isinstance(node.value, ast.Constant) and relative.name != "cli.py"
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return True
+    called = {ast.unparse(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
+    return not called <= harmless or any(_last_name(part) == "environ" for part in ast.walk(node))
+
+
+def heavy_imports(package: Path) -> list[str]:
+    """Slow packages are imported by the functions that need them."""
+    return [
+        f"{relative}:{node.lineno}: imports {name.split('.')[0]} with the module"
+        for relative, tree in modules(package)
+        for node, name in imported(relative, ast.Module([n for n in tree.body if not isinstance(n, ast.If)], []))
+        if node in tree.body and name.split(".")[0] in HEAVY
+    ]
+
+
+def kept_files(root: Path) -> Iterator[Path]:
+    """The files that belong to the repository: all but those `.gitignore` names."""
+    ignored = [".git", *(line.rstrip("/") for line in (root / ".gitignore").read_text(encoding="utf-8").split())]
+    for path in sorted(root.iterdir()):
+        yield from _kept(path, ignored)
+
+
+def _kept(path: Path, ignored: list[str]) -> Iterator[Path]:
+    if any(fnmatch(path.name, pattern) for pattern in ignored):
+        return
+    if path.is_dir():
+        for inner in sorted(path.iterdir()):
+            yield from _kept(inner, ignored)
+    else:
+        yield path
+
+
+def places(root: Path) -> list[str]:
+    """No file names a path of somebody's machine or the host of a package registry."""
+    complaints = []
+    for path in kept_files(root):
+        relative = path.relative_to(root).as_posix()
+        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+        for number, line in enumerate(lines, 1):
+            host = None if relative == MAY_NAME_A_HOST else REGISTRY_HOST.search(line)
+            if found := host or MACHINE_PATH.search(line):
+                complaints.append(f"{relative}:{number}: names {found[0]}")
+    return complaints
