@@ -1,0 +1,363 @@
+"""Every setting, in one frozen, typed tree.
+
+`TrainConfig` has one section per room of the house. A value of `None` means "chosen for you": training derives it
+from the corpus and the device, says what it chose and why, and writes the completed tree beside the weights. Unknown
+keys are refused with a suggestion, and the names other toolkits use are answered with ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dragoman.errors import ConfigError
+
+Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[int, Field(ge=0)]
+Layers = Annotated[int, Field(ge=0, le=1000)]
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+S = TypeVar("S", bound="Section")
+
+
+class Section(BaseModel):
+    """One frozen table of settings; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def replace(self: S, changes: Mapping[str, object]) -> S:
+        """A copy with the named fields changed, validated again."""
+        return type(self).model_validate({**self.model_dump(), **changes})
+
+
+class ModelConfig(Section):
+    """The shape of a model: what `config.json` holds and `build_model` builds."""
+
+    family: Literal["transformer", "causal", "masked"] = Field(
+        "transformer", description="encoder-decoder, decoder only, or encoder only"
+    )
+    source_vocab: Positive | None = Field(None, description="rows of the source embedding; set by the tokenizer")
+    target_vocab: Positive | None = Field(None, description="rows of the target embedding; set by the tokenizer")
+    d_model: Positive | None = Field(None, description="width of every representation")
+    num_heads: Positive | None = Field(None, description="attention heads")
+    d_ff: Positive | None = Field(None, description="inner width of the feed-forward block")
+    num_encoder_layers: Layers | None = None
+    num_decoder_layers: Layers | None = None
+    d_k: Positive | None = Field(None, description="width of queries and keys per head; d_model / num_heads if unset")
+    d_v: Positive | None = Field(None, description="width of values per head; d_model / num_heads if unset")
+    dropout: Rate | None = Field(None, description="on embeddings and on each sub-layer's output (paper 5.4)")
+    attention_dropout: Rate = Field(0.0, description="on attention weights")
+    activation_dropout: Rate = Field(0.0, description="inside the feed-forward block")
+    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each sub-layer, or after (the paper)")
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    tie_embeddings: Literal["none", "decoder", "all"] | None = Field(
+        None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
+    )
+    positions: Literal["interleaved", "concatenated"] = Field(
+        "interleaved", description="layout of sine and cosine columns (paper 3.5: interleaved)"
+    )
+    bias: bool = Field(True, description="biases in the attention projections")
+    generator_bias: bool = Field(False, description="a bias on the logits")
+
+    def with_paper_defaults(self) -> ModelConfig:
+        """The same with every size still unset taken from the paper's base model (table 3)."""
+        base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}
+        base |= {"dropout": 0.1, "tie_embeddings": "none"}
+        return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelConfig:
+        if self.d_model and self.num_heads and self.d_model % self.num_heads and not (self.d_k and self.d_v):
+            raise ValueError(
+                f"d_model {self.d_model} does not divide into num_heads {self.num_heads}: set d_k and d_v too"
+            )
+        if self.tie_embeddings == "all" and self.source_vocab != self.target_vocab:
+            raise ValueError(
+                'tie_embeddings = "all" needs one joint vocabulary '
+                f"(source has {self.source_vocab} entries, target {self.target_vocab}): set tokenizer.joint = true"
+            )
+        return self
+
+
+class DataConfig(Section):
+    """Where the pairs are, and what is left out of them."""
+
+    source: tuple[str, ...] = Field((), description="source files, line-aligned with target; .gz is read as it is")
+    target: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = Field((), description="instead: .tsv (two columns) or .jsonl (source, target) files")
+    dev_source: tuple[str, ...] = Field((), description="held-out pairs for validation; split off train if absent")
+    dev_target: tuple[str, ...] = ()
+    dev_pairs: tuple[str, ...] = ()
+    prepared: str | None = Field(None, description="a directory made by `prepare`, instead of the files above")
+    source_language: str | None = Field(None, description="two-letter code; guessed from file suffix when it is one")
+    target_language: str | None = Field(None, description="two-letter code; chooses the tokenizer of BLEU")
+    on_bad_text: Literal["stop", "replace", "skip"] = Field("stop", description="what a line that is not UTF-8 does")
+    max_source_tokens: Positive = Field(256, description="longer pairs are left out of training (and counted)")
+    max_target_tokens: Positive = 256
+    max_length_ratio: Annotated[float, Field(gt=1)] | None = Field(
+        None, description="leave out pairs whose token counts differ by more than this factor"
+    )
+    drop_duplicates: bool = Field(False, description="keep one of each exactly repeated pair")
+    drop_overlap: bool = Field(False, description="leave out training pairs whose source or target is in dev")
+
+
+class TokenizerConfig(Section):
+    """How strings become ids."""
+
+    kind: Literal["auto", "bpe", "unigram", "word", "character"] = Field(
+        "auto", description="auto: word if the text is a small set of symbols separated by spaces, else bpe"
+    )
+    vocab_size: Positive | None = Field(None, description="entries per vocabulary; sized to the corpus if unset")
+    joint: bool | None = Field(None, description="one vocabulary for both sides; by measured overlap if unset")
+    min_count: Positive = Field(1, description="word and character: rarer ones become <unk>")
+    character_coverage: Annotated[float, Field(gt=0, le=1)] = 0.9995
+
+
+class TrainingConfig(Section):
+    """The loop: optimiser, schedule, batches, when to stop."""
+
+    batch_tokens: Positive | None = Field(None, description="target tokens per update and micro-batch, padding counted")
+    accumulate: Positive = Field(1, description="micro-batches per update")
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="peak rate; for schedule = paper, the factor in front of the formula"
+    )
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    warmup_steps: NotNegative | None = None
+    adam_beta1: Rate = 0.9
+    adam_beta2: Rate = 0.98
+    adam_eps: Annotated[float, Field(gt=0)] = 1e-9
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip_norm: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 leaves it alone")
+    label_smoothing: Rate = 0.1
+    max_steps: Positive | None = None
+    max_minutes: Annotated[float, Field(gt=0)] | None = Field(None, description="stop after this much training time")
+    patience: NotNegative | None = Field(None, description="stop after so many validations without a better one")
+    ema_decay: Rate = Field(0.0, description="exponential moving average of the weights; 0 is off")
+    average_last: NotNegative = Field(0, description="average so many last checkpoints at the end; 0 is off")
+    init_from: str | None = Field(None, description="start from the weights and tokenizer of this run")
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: Positive | None = Field(None, description="CPU threads; PyTorch's own choice if unset")
+    compile: bool = Field(False, description="torch.compile the model: slow to start, for long runs on a GPU")
+    tensorboard: bool = False
+    log_every: Positive = 50
+    save_every: Positive | None = Field(None, description="steps between checkpoints; each validation if unset")
+    keep_last: Annotated[int, Field(ge=2)] = Field(2, description="checkpoints kept besides the best")
+    seed: NotNegative = 1
+
+
+class ValidationConfig(Section):
+    """What is measured on the held-out pairs, and how often."""
+
+    every: Positive | None = Field(None, description="steps between validations")
+    metric: Literal["loss", "bleu", "chrf", "exact"] | None = Field(
+        None, description="what best means; the others are reported too"
+    )
+    search: Literal["greedy", "beam"] = Field("greedy", description="how the dev set is translated")
+    max_sentences: Positive = Field(1000, description="dev sentences translated at each validation")
+
+
+class DecodingConfig(Section):
+    """What `translate` does unless told otherwise; stored with the model."""
+
+    beam_size: Positive = 4
+    n_best: Positive = 1
+    length_penalty: Annotated[float, Field(ge=0)] = Field(0.6, description="alpha")
+    length_penalty_formula: Literal["gnmt", "power"] = Field(
+        "gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
+    )
+    min_length: NotNegative = 0
+    max_length: Positive | None = Field(
+        None, description="tokens before </s>; source tokens x max_length_factor + max_length_offset if unset"
+    )
+    max_length_factor: Annotated[float, Field(ge=0)] = 1.0
+    max_length_offset: NotNegative = Field(50, description="the paper's: input length + 50")
+    no_repeat_ngram: NotNegative = Field(0, description="no n-gram of this size twice in one output; 0 is off")
+    sampling: bool = Field(False, description="draw tokens instead of searching for the likeliest output")
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_k: NotNegative = Field(0, description="sample among the k likeliest tokens; 0 is all")
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    sampling_seed: NotNegative = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> DecodingConfig:
+        if not self.sampling and self.n_best > self.beam_size:
+            raise ValueError(f"n_best {self.n_best} is more than beam_size {self.beam_size}")
+        return self
+
+
+class TrainConfig(Section):
+    """Everything `train` needs: the tree that is written to `config.toml`."""
+
+    out: str = Field(description="the run directory")
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    validation: ValidationConfig = ValidationConfig()
+    decoding: DecodingConfig = DecodingConfig()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "validation": ValidationConfig,
+    "decoding": DecodingConfig,
+}
+
+# What the other toolkits call our settings.
+FOREIGN_NAMES = {
+    "hidden_size": "d_model", "encoder_embed_dim": "d_model", "dim_emb": "d_model", "embedding_dim": "d_model",
+    "transformer_model_size": "d_model", "heads": "num_heads", "n_head": "num_heads", "nhead": "num_heads",
+    "encoder_attention_heads": "num_heads", "transformer_heads": "num_heads", "ff_size": "d_ff", "d_inner": "d_ff",
+    "transformer_ff": "d_ff", "encoder_ffn_embed_dim": "d_ff", "encoder_ffn_dim": "d_ff", "dim_feedforward": "d_ff",
+    "encoder_layers": "num_encoder_layers", "enc_depth": "num_encoder_layers", "decoder_layers": "num_decoder_layers",
+    "dec_depth": "num_decoder_layers", "layer_norm": "norm", "normalize_before": "norm",
+    "share_embeddings": "tie_embeddings", "share_all_embeddings": "tie_embeddings", "tied_embeddings": "tie_embeddings",
+    "learning_rate_warmup": "warmup_steps", "warmup_updates": "warmup_steps", "lr_warmup": "warmup_steps",
+    "scheduling": "schedule", "lr_scheduler": "schedule", "decay_method": "schedule", "max_tokens": "batch_tokens",
+    "batch_size": "batch_tokens", "mini_batch_words": "batch_tokens", "batch_multiplier": "accumulate",
+    "accum_count": "accumulate", "update_freq": "accumulate", "update_interval": "accumulate",
+    "optimizer_delay": "accumulate", "updates": "max_steps", "train_steps": "max_steps", "max_update": "max_steps",
+    "max_updates": "max_steps", "lr": "learning_rate", "beam": "beam_size", "num_beams": "beam_size",
+    "alpha": "length_penalty", "beam_alpha": "length_penalty", "lenpen": "length_penalty", "nbest": "n_best",
+    "num_return_sequences": "n_best", "no_repeat_ngram_size": "no_repeat_ngram", "max_grad_norm": "clip_norm",
+    "attention_dropout_rate": "attention_dropout", "relu_dropout": "activation_dropout",
+}  # fmt: skip
+
+
+def find_setting(name: str) -> tuple[str, str]:
+    """Section and key of a setting given as `key` or `section.key`.
+
+    Raises:
+        ConfigError: the name is unknown (with our name for a known foreign one, or the nearest of ours) or is in more
+            than one section.
+    """
+    section, dot, key = name.rpartition(".")
+    if dot:
+        if section not in SECTIONS:
+            raise ConfigError(f"there is no section {section!r}", expected=", ".join(SECTIONS), found=name)
+        if key in SECTIONS[section].model_fields:
+            return section, key
+        raise _unknown(key, name)
+    homes = [section for section, fields in SECTIONS.items() if name in fields.model_fields]
+    if len(homes) == 1:
+        return homes[0], name
+    if homes:
+        raise ConfigError(f"{name} is in several sections", expected=" or ".join(f"{home}.{name}" for home in homes))
+    raise _unknown(name, name)
+
+
+def _unknown(key: str, shown: str) -> ConfigError:
+    if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
+        return ConfigError(f"unknown setting {shown!r}", hint=f"{key!r} is called {ours!r} here")
+    every = [name for fields in SECTIONS.values() for name in fields.model_fields]
+    near = difflib.get_close_matches(key, every, n=1)
+    return ConfigError(f"unknown setting {shown!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """`key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
+
+    Raises:
+        ConfigError: an assignment has no `=`, or its key is unknown.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError("a setting is given as key=value", found=assignment)
+        section, key = find_setting(name.strip())
+        try:
+            value = tomllib.loads(f"value = {text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as a tree, its keys checked, `${NAME}` in the paths of `[data]` replaced from the environment.
+
+    Raises:
+        ConfigError: the file is missing, is not TOML, has a key we do not know, or names an unset variable.
+    """
+    try:
+        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("cannot read the config file", file=path, found=error.strerror) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("not a TOML file", file=path, found=error) from error
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            for key in value:
+                find_setting(f"{name}.{key}")
+        elif name != "out":
+            section, _ = find_setting(name)
+            raise ConfigError(f"{name} stands outside its section", file=path, hint=f"put it under [{section}]")
+    if isinstance(tree.get("data"), dict):
+        tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
+    return tree
+
+
+def _expanded(value: Any, path: str | Path) -> Any:
+    if isinstance(value, list):
+        return [_expanded(item, path) for item in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]], value)
+    except KeyError as error:
+        name = error.args[0]
+        raise ConfigError(
+            f"the variable {name} is not set", file=path, found=value, hint=f"export {name}=..."
+        ) from None
+
+
+def merge(*trees: Mapping[str, Any]) -> dict[str, Any]:
+    """Trees of sections laid over one another; later ones win."""
+    merged: dict[str, Any] = {}
+    for tree in trees:
+        for name, value in tree.items():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return merged
+
+
+def make_config(tree: Mapping[str, Any]) -> TrainConfig:
+    """A `TrainConfig` from a tree of plain values.
+
+    Raises:
+        ConfigError: a value has the wrong type or two contradict each other; all are listed at once.
+    """
+    return validated(TrainConfig, tree)
+
+
+def validated(kind: type[S], tree: Mapping[str, Any], *, file: str | Path | None = None) -> S:
+    """A section of any kind from plain values, with pydantic's complaints as one `ConfigError`."""
+    try:
+        return kind.model_validate(dict(tree))
+    except ValidationError as error:
+        rows = []
+        for item in error.errors():
+            place = ".".join(str(part) for part in item["loc"])
+            given = f" (found {item['input']!r})" if item["loc"] and item["type"] != "missing" else ""
+            rows.append(f"{place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}{given}")
+        raise ConfigError("the settings do not hold together:\n  " + "\n  ".join(rows), file=file) from error
+
+
+def write_toml(config: TrainConfig, path: str | Path) -> None:
+    """The whole tree as TOML, every value that is set written out."""
+    import tomli_w
+
+    tree = config.model_dump(mode="json", exclude_none=True)
+    Path(path).write_text(tomli_w.dumps(tree), encoding="utf-8", newline="\n")
