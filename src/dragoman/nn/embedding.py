@@ -1,0 +1,132 @@
+"""Tokens and positions as vectors, and vectors back to tokens (paper sections 3.4 and 3.5)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.nn.dropout import Dropout
+
+
+class TokenEmbedding(nn.Module):
+    """A learned row per token, multiplied by √d_model (paper 3.4).
+
+    Args:
+        vocab: rows of the table.
+        d_model: width of a row.
+        pad: id of the padding token, whose row stays zero unless it is shared with the generator.
+    """
+
+    def __init__(self, vocab: int, d_model: int, pad: int | None = None) -> None:
+        super().__init__()
+        self.vocab, self.d_model, self.pad = vocab, d_model, pad
+        self.weight = nn.Parameter(torch.empty(vocab, d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Normal with deviation 1/√d_model, so that a scaled row has unit variance; the padding row is zero."""
+        if self.weight.is_meta:
+            return  # there is nothing to fill, and PyTorch would load its compiler (seconds) to not fill it
+        nn.init.normal_(self.weight, std=self.d_model**-0.5)
+        if self.pad is not None:
+            with torch.no_grad():
+                self.weight[self.pad].zero_()
+
+    def forward(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+        """Look the rows up and scale them."""
+        return F.embedding(ids, self.weight, self.pad) * math.sqrt(self.d_model)
+
+
+def sinusoids(
+    length: int, d_model: int, *, layout: str = "interleaved", first: int = 0, device: torch.device | None = None
+) -> Float[Tensor, "{length} {d_model}"]:
+    """Sine and cosine of each position at d_model/2 wavelengths from 2π to 10000·2π, in float64 (paper 3.5).
+
+    Args:
+        length: number of positions.
+        d_model: number of columns.
+        layout: `interleaved`, columns sin, cos, sin, cos … (the paper); or `concatenated`, all sines, then all
+            cosines (tensor2tensor, Marian). An odd width has one sine more than cosines.
+        first: the first position.
+        device: where to build it.
+    """
+    if layout not in ("interleaved", "concatenated"):
+        raise ValueError(f"layout is 'interleaved' or 'concatenated', got {layout!r}")
+    position = torch.arange(first, first + length, dtype=torch.float64)[:, None]
+    pair = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = position / 10000.0 ** (pair / d_model)
+    sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
+    if layout == "concatenated":
+        table = torch.cat([sine, cosine], dim=1)
+    else:
+        table = torch.empty(length, d_model, dtype=torch.float64)
+        table[:, 0::2], table[:, 1::2] = sine, cosine
+    return table.to(device)
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the sinusoid of each position to its token's vector (paper 3.5).
+
+    There is no longest length: the table is built in float64 on the CPU when first needed and again, larger, when a
+    longer sequence comes. It has no weights and is not part of the model's state.
+    """
+
+    def __init__(self, d_model: int, *, layout: str = "interleaved") -> None:
+        super().__init__()
+        self.d_model, self.layout = d_model, layout
+        self._table: Tensor | None = None
+
+    def table(self, length: int, like: Tensor) -> Float[Tensor, "{length} d_model"]:
+        """The first `length` rows, in the type and on the device of `like`."""
+        table = self._table
+        if table is None or len(table) < length or table.dtype != like.dtype or table.device != like.device:
+            rows = max(64, 1 << (length - 1).bit_length())
+            # float64 is unknown to some devices: convert first, move then.
+            table = sinusoids(rows, self.d_model, layout=self.layout).to(like.dtype).to(like.device)
+            self._table = table
+        return table[:length]
+
+    def forward(self, x: Float[Tensor, "batch len d_model"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
+        """Add rows `start`, `start + 1`, … to the vectors."""
+        return x + self.table(start + x.shape[1], x)[start:]
+
+
+class InputEmbedding(nn.Module):
+    """Tokens + positions, then dropout: what enters the first layer (paper figure 1 and section 5.4)."""
+
+    def __init__(self, tokens: TokenEmbedding, positions: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.tokens, self.positions = tokens, positions
+        self.dropout = Dropout(dropout)
+
+    def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
+        """Vectors of the tokens, the first of which stands at position `start`."""
+        return self.dropout(self.positions(self.tokens(ids), start))
+
+
+class Generator(nn.Linear):
+    """The projection from d_model to one logit per entry of the vocabulary (paper 3.4).
+
+    Args:
+        d_model: width of what comes in.
+        vocab: number of logits.
+        bias: a learned offset per entry.
+        tied: an embedding whose table is also this projection's matrix.
+    """
+
+    def __init__(self, d_model: int, vocab: int, *, bias: bool = False, tied: TokenEmbedding | None = None) -> None:
+        super().__init__(d_model, vocab, bias=bias)
+        nn.init.xavier_uniform_(self.weight)
+        if bias:
+            nn.init.zeros_(self.bias)
+        if tied is not None:
+            if tied.weight.shape != self.weight.shape:
+                raise ValueError(
+                    f"cannot tie a generator of shape {tuple(self.weight.shape)} "
+                    f"to an embedding of shape {tuple(tied.weight.shape)}"
+                )
+            self.weight = tied.weight
