@@ -1,0 +1,154 @@
+"""Lines of text files, read strictly: what is not UTF-8 text is found and named, never guessed at.
+
+A line ends at LF and only there; one CR before it is dropped. So CR, VT, FF, NEL, U+2028 and the like are ordinary
+characters, and a file has as many lines as `wc -l` counts (plus one if text follows the last LF).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import stat
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from dragoman.errors import DataError
+
+BadText = Literal["stop", "replace", "skip"]
+MAX_LINE_BYTES = 16 * 2**20
+_BOM = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """One line without its end. `number` counts from 1; `problem` says what is wrong with a line that was not read."""
+
+    number: int
+    text: str
+    problem: DataError | None = None
+
+
+@dataclass
+class ReadCounts:
+    """What a reader did, filled in while it reads."""
+
+    read: int = 0
+    replaced: int = 0
+    skipped: int = 0
+
+
+def read_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:
+    """The lines of a UTF-8 text file, streaming; `.gz` files are decompressed.
+
+    Args:
+        path: a regular file.
+        on_bad_text: what a line with invalid UTF-8 or NUL does: stop with an error, have each bad byte replaced by
+            U+FFFD, or be left out (line numbers keep counting the lines of the file).
+        counts: filled in with the lines read, replaced and skipped.
+
+    Raises:
+        DataError: the file is missing, not regular, not readable, damaged gzip, or (with "stop") has a bad line; names
+            file, line and byte.
+    """
+    for line in scan_lines(path, on_bad_text=on_bad_text, counts=counts):
+        if line.problem is None:
+            yield line
+
+
+def scan_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:
+    """As `read_lines`, but a skipped line is yielded too, with its `problem`: for files that are read side by side."""
+    with open_bytes(path) as stream:
+        yield from scan_stream(stream, str(path), on_bad_text=on_bad_text, counts=counts)
+
+
+def scan_stream(
+    stream: BufferedIOBase, name: str, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None
+) -> Iterator[Line]:
+    """The lines of an open binary stream, such as standard input, by the rules of `scan_lines`.
+
+    Args:
+        stream: anything with `readline(limit)` that gives bytes.
+        name: what errors call it.
+        on_bad_text: as for `read_lines`.
+        counts: as for `read_lines`.
+
+    Raises:
+        DataError: with "stop", a line is not text; with any policy, a line is longer than 16 MiB.
+    """
+    counts = ReadCounts() if counts is None else counts
+    number = 0
+    while raw := stream.readline(MAX_LINE_BYTES + 8):
+        number += 1
+        counts.read += 1
+        content = _content(raw, number)
+        if len(content) > MAX_LINE_BYTES:
+            raise DataError(
+                "the line is too long to be one sequence", file=name, line=number, expected=f"<= {MAX_LINE_BYTES} bytes"
+            )
+        start, wrong = content.find(0), "a NUL byte"
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if not 0 <= start < error.start:
+                start, wrong = error.start, f"{content[error.start : error.end].hex(' ')} ({error.reason})"
+        else:
+            if start < 0:
+                yield Line(number, text)
+                continue
+        if on_bad_text == "replace":
+            counts.replaced += 1
+            yield Line(number, content.decode("utf-8", "replace").replace("\0", "\ufffd"))
+            continue
+        problem = _problem(raw, name, number, raw.index(content) + start, wrong)
+        if on_bad_text == "stop":
+            raise problem
+        counts.skipped += 1
+        yield Line(number, "", problem)
+
+
+def _content(raw: bytes, number: int) -> bytes:
+    if raw.endswith(b"\n"):
+        raw = raw[: -2 if raw.endswith(b"\r\n") else -1]
+    return raw.removeprefix(_BOM) if number == 1 else raw
+
+
+def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataError:
+    hint = "convert the file to UTF-8, or set on_bad_text to replace or skip"
+    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        hint = "this looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
+    return DataError(
+        "the line is not text", file=name, line=number, byte=byte, expected="UTF-8", found=wrong, hint=hint
+    )
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
+    """A regular file opened for reading, decompressed if it ends in .gz; a failure while it is open is a DataError."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise DataError("not a regular file, so it cannot be read more than once", file=path)
+        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as stream:
+            if not Path(path).stat().st_size and str(path).endswith(".gz"):
+                raise EOFError("the file is empty")
+            yield cast(BufferedIOBase, stream)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError("the gzip file is damaged or cut short", file=path, found=error) from error
+    except OSError as error:
+        raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
+
+
+def file_hash(path: str | Path) -> str:
+    """SHA-256 of a file's bytes as they lie on disk, in hex: what `sha256sum` prints.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError("cannot read the file", file=path, found=error.strerror) from error

@@ -1,0 +1,335 @@
+"""The corpus doctor: what is in a parallel corpus, said before hours are spent on it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from dragoman.text.corpus import SUSPICIOUS_LENGTH, SUSPICIOUS_RATIO, Pair
+from dragoman.text.keys import skeleton, text_hash
+from dragoman.text.sides import SideProfiles
+
+_CHUNK = 5000
+_EXAMPLES = 5
+_ODDITIES = {
+    "blanks at an end": re.compile(r"\A\s|\s\Z"),
+    "several blanks in a row": re.compile(r"\S\s\s+\S"),
+    "tabs": re.compile(r"\t"),
+    "control characters": re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"),
+    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
+    "replacement characters": re.compile("\ufffd"),
+}
+_NOT_NFC = "characters that are not composed (NFC)"
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of the texts of one side."""
+
+    mean: float = 0.0
+    median: int = 0
+    p95: int = 0
+    max: int = 0
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One side of a corpus: lengths in characters and in whitespace-separated tokens, and lines with oddities."""
+
+    empty: int
+    characters: Lengths
+    tokens: Lengths
+    oddities: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How many pairs have some trait, and where the first of them stand."""
+
+    count: int = 0
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DevReport:
+    """The held-out pairs, and how many of them training has seen (case, punctuation and blanks aside)."""
+
+    pairs: int
+    empty_source: int
+    empty_target: int
+    source_in_train: int
+    target_in_train: int
+    pair_in_train: int
+    swapped: Finding
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """What `corpus_report` found.
+
+    Attributes:
+        pairs: pairs read.
+        source: the source side.
+        target: the target side.
+        duplicate_pairs: exact repetitions of an earlier pair.
+        ambiguous_sources: distinct sources that occur with more than one target.
+        copies: pairs whose two sides are the same, empty ones aside.
+        length_outliers: pairs whose ratio of lengths is more than three times the usual one, or less than a third.
+        swapped: pairs whose two sides were probably exchanged.
+        dev: the held-out pairs, if there are any.
+    """
+
+    pairs: int
+    source: SideReport
+    target: SideReport
+    duplicate_pairs: int
+    ambiguous_sources: int
+    copies: int
+    length_outliers: Finding
+    swapped: Finding
+    dev: DevReport | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain values for JSON, warnings included."""
+        return {**asdict(self), "warnings": list(self.warnings)}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What deserves a look before training, one sentence each."""
+        return tuple(_warnings(self))
+
+    def lines(self) -> list[str]:
+        """The report as readable lines."""
+        return list(_lines(self))
+
+
+def corpus_report(train: Iterable[Pair], dev: Iterable[Pair] | None = None) -> CorpusReport:
+    """Read a corpus twice and say what is in it.
+
+    Texts are kept as 8-byte hashes only: about 70 bytes of memory a pair, whatever its length.
+
+    Args:
+        train: pairs that can be iterated again (`ParallelCorpus`).
+        dev: held-out pairs, compared with the training pairs.
+
+    Raises:
+        DataError: a file cannot be read as text.
+    """
+    tally = _Tally(keys=dev is not None)
+    for pairs in _chunks(train):
+        tally.add(pairs)
+    usual = float(np.median(tally.ratios)) if len(tally.ratios) else 0.0
+    outliers, swapped = _Finder(), _Finder()
+    for pairs in _chunks(train):
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        outliers.add(pairs, _far(sources, targets, usual))
+        swapped.add(pairs, tally.profiles.exchanged(sources, targets, counted=True))
+    return CorpusReport(
+        pairs=tally.pairs,
+        source=tally.source.report(),
+        target=tally.target.report(),
+        duplicate_pairs=tally.duplicates(),
+        ambiguous_sources=tally.ambiguous(),
+        copies=tally.copies,
+        length_outliers=outliers.finding(),
+        swapped=swapped.finding(),
+        dev=None if dev is None else _dev_report(dev, tally),
+    )
+
+
+@dataclass
+class _Side:
+    empty: int = 0
+    characters: Counter[int] = field(default_factory=Counter)
+    tokens: Counter[int] = field(default_factory=Counter)
+    oddities: Counter[str] = field(default_factory=Counter)
+
+    def add(self, text: str) -> None:
+        self.characters[len(text)] += 1
+        self.tokens[len(text.split())] += 1
+        self.empty += not text.strip()
+        for name, pattern in _ODDITIES.items():
+            if pattern.search(text):
+                self.oddities[name] += 1
+        if not unicodedata.is_normalized("NFC", text):
+            self.oddities[_NOT_NFC] += 1
+
+    def report(self) -> SideReport:
+        return SideReport(self.empty, _lengths(self.characters), _lengths(self.tokens), dict(self.oddities))
+
+
+class _Tally:
+    """The first pass: counts, hashes and character profiles."""
+
+    def __init__(self, *, keys: bool) -> None:
+        self.pairs = self.copies = 0
+        self.source, self.target = _Side(), _Side()
+        self.profiles = SideProfiles()
+        self.ratios = array("f")
+        self._sources, self._pairs = array("Q"), array("Q")
+        self.keys = Keys() if keys else None
+
+    def add(self, pairs: list[Pair]) -> None:
+        self.pairs += len(pairs)
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        self.profiles.add(sources, targets)
+        self.ratios.extend(_log_ratios(sources, targets).tolist())
+        for source, target in zip(sources, targets, strict=True):
+            self.source.add(source)
+            self.target.add(target)
+            self.copies += source == target and bool(source.strip())
+            self._sources.append(text_hash(source))
+            self._pairs.append(text_hash(source, target))
+            if self.keys is not None:
+                self.keys.add(source, target)
+
+    def duplicates(self) -> int:
+        return len(self._pairs) - len(np.unique(self._pairs))
+
+    def ambiguous(self) -> int:
+        _, first = np.unique(self._pairs, return_index=True)
+        _, targets = np.unique(np.asarray(self._sources)[first], return_counts=True)
+        return int((targets > 1).sum())
+
+
+class Keys:
+    """Hashes of sources, targets and pairs by what remains of them without case, punctuation and blanks."""
+
+    def __init__(self) -> None:
+        self.sources, self.targets, self.pairs = array("Q"), array("Q"), array("Q")
+
+    def add(self, source: str, target: str) -> None:
+        """Take a pair; an empty side is not kept, for it would overlap with every other."""
+        left, right = skeleton(source), skeleton(target)
+        if left:
+            self.sources.append(text_hash(left))
+        if right:
+            self.targets.append(text_hash(right))
+        if left and right:
+            self.pairs.append(text_hash(left, right))
+
+
+class _Finder:
+    def __init__(self) -> None:
+        self._count = 0
+        self._examples: list[str] = []
+
+    def add(self, pairs: list[Pair], found: np.ndarray) -> None:
+        self._count += int(found.sum())
+        for i in np.flatnonzero(found)[: _EXAMPLES - len(self._examples)]:
+            self._examples.append(f"{pairs[i].file}, line {pairs[i].line}")
+
+    def finding(self) -> Finding:
+        return Finding(self._count, tuple(self._examples))
+
+
+def _dev_report(dev: Iterable[Pair], tally: _Tally) -> DevReport:
+    keys, swapped, empty, total = Keys(), _Finder(), [0, 0], 0
+    for pairs in _chunks(dev):
+        total += len(pairs)
+        for pair in pairs:
+            keys.add(pair.source, pair.target)
+            empty[0] += not pair.source.strip()
+            empty[1] += not pair.target.strip()
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        swapped.add(pairs, tally.profiles.exchanged(sources, targets, counted=False))
+    seen = tally.keys or Keys()
+    return DevReport(
+        pairs=total,
+        empty_source=empty[0],
+        empty_target=empty[1],
+        source_in_train=int(np.isin(keys.sources, seen.sources).sum()),
+        target_in_train=int(np.isin(keys.targets, seen.targets).sum()),
+        pair_in_train=int(np.isin(keys.pairs, seen.pairs).sum()),
+        swapped=swapped.finding(),
+    )
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    stream = iter(pairs)
+    while chunk := list(islice(stream, _CHUNK)):
+        yield chunk
+
+
+def _log_ratios(sources: list[str], targets: list[str]) -> np.ndarray:
+    left, right = (np.array([len(text) for text in texts], dtype=np.float64) for texts in (sources, targets))
+    return np.log((left + 1) / (right + 1))
+
+
+def _far(sources: list[str], targets: list[str], usual: float) -> np.ndarray:
+    # An empty side is counted as such, not as an outlier.
+    long = np.array(
+        [max(len(s), len(t)) >= SUSPICIOUS_LENGTH and bool(s and t) for s, t in zip(sources, targets, strict=True)]
+    )
+    return long & (np.abs(_log_ratios(sources, targets) - usual) > np.log(SUSPICIOUS_RATIO))
+
+
+def _lengths(counts: Counter[int]) -> Lengths:
+    total = counts.total()
+    if not total:
+        return Lengths()
+    lengths = np.array(sorted(counts))
+    upto = np.cumsum([counts[int(length)] for length in lengths])
+    median, p95 = (int(lengths[np.searchsorted(upto, share * total)]) for share in (0.5, 0.95))
+    return Lengths(round(sum(n * c for n, c in counts.items()) / total, 2), median, p95, int(lengths[-1]))
+
+
+def _lines(report: CorpusReport) -> Iterator[str]:
+    yield f"{report.pairs:,} pairs"
+    for name, side in (("source", report.source), ("target", report.target)):
+        for unit, lengths in (("characters", side.characters), ("tokens", side.tokens)):
+            yield (
+                f"{name} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % up to {lengths.p95}, "
+                f"longest {lengths.max:,}"
+            )
+        yield f"{name} empty lines: {side.empty:,}"
+        yield from (f"{name} lines with {oddity}: {count:,}" for oddity, count in sorted(side.oddities.items()))
+    yield f"exact repetitions of a pair: {report.duplicate_pairs:,}"
+    yield f"sources with several targets: {report.ambiguous_sources:,}"
+    yield f"target is a copy of the source: {report.copies:,}"
+    yield f"unusual ratio of lengths: {_said(report.length_outliers)}"
+    yield f"sides probably exchanged: {_said(report.swapped)}"
+    if (dev := report.dev) is not None:
+        yield f"{dev.pairs:,} held-out pairs, empty: {dev.empty_source:,} sources, {dev.empty_target:,} targets"
+        yield (
+            f"of them in training: {dev.source_in_train:,} sources, {dev.target_in_train:,} targets, "
+            f"{dev.pair_in_train:,} pairs"
+        )
+        yield f"held-out sides probably exchanged: {_said(dev.swapped)}"
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.count:,}" + (f" (first: {'; '.join(finding.examples)})" if finding.examples else "")
+
+
+def _warnings(report: CorpusReport) -> Iterator[str]:
+    pairs = max(report.pairs, 1)
+    empty = report.source.empty + report.target.empty
+    if empty:
+        yield f"{empty:,} lines are empty: their pairs are left out of training"
+    if report.duplicate_pairs > 0.05 * pairs:
+        yield f"{report.duplicate_pairs:,} pairs are exact repetitions: consider drop_duplicates"
+    if report.copies > 0.05 * pairs:
+        yield f"{report.copies:,} targets are copies of their source: a model learns to copy"
+    if report.length_outliers.count > 0.01 * pairs:
+        yield f"pairs with an unusual ratio of lengths: {_said(report.length_outliers)}"
+    if report.swapped.count > max(2, 0.001 * pairs):
+        yield f"source and target are probably exchanged in {_said(report.swapped)}"
+    for name in ("control characters", "replacement characters"):
+        if count := report.source.oddities.get(name, 0) + report.target.oddities.get(name, 0):
+            yield f"{count:,} lines have {name}: the text was probably damaged earlier"
+    if (dev := report.dev) is not None:
+        if dev.swapped.count > 0.5 * dev.pairs:
+            yield "the held-out files look exchanged: source where target should be"
+        if dev.pair_in_train or dev.source_in_train > 0.01 * dev.pairs:
+            yield (
+                f"{dev.source_in_train:,} held-out sources ({dev.pair_in_train:,} whole pairs) are in training too: "
+                "scores will flatter; consider drop_overlap"
+            )

@@ -1,0 +1,203 @@
+"""SentencePiece (BPE or unigram) that gives back exactly the text it was given.
+
+Identity normalisation, bytes for unknown characters and no removal of blanks make SentencePiece lossless but for one
+character: U+2581, by which it writes the blank. That one is escaped here.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.errors import ConfigError, DataError, DragomanError
+from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+
+MAX_FILE_BYTES = 64 * 2**20
+# Specials and the 256 bytes: what every model has before its first character.
+BASE_ENTRIES = 4 + 256
+# Training sees long lines in parts, so that SentencePiece skips none of them.
+_PART = 1000
+_PROBE = " \u2581\u732b,\uff0c  \u241b \ufb01 A\u030a</s>\t "
+# U+2581 in a text is written ESCAPE + "_"; ESCAPE itself is doubled.
+_ESCAPE = "\u241b"
+_ESCAPES = str.maketrans({"\u2581": _ESCAPE + "_", _ESCAPE: _ESCAPE * 2})
+_ESCAPED = re.compile(f"{_ESCAPE}([_{_ESCAPE}])")
+
+
+class SentencePieceTokenizer(SpecialIds):
+    """A SentencePiece model; `decode(encode(text)) == text` for every text that UTF-8 can spell.
+
+    Args:
+        model: the serialised model, as trained here.
+        name: what errors call it.
+
+    Raises:
+        DataError: it is not a SentencePiece model, or not one with our special ids and lossless settings.
+    """
+
+    def __init__(self, model: bytes, *, name: str | Path = "SentencePiece model") -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            self._processor: SentencePieceProcessor = SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise DataError("not a SentencePiece model", file=name) from error
+        super().__init__(mask=self._has_specials(mask=True))
+        if not self._has_specials(mask=self.mask is not None):
+            expected = f"the first ids are {' '.join(special_tokens(mask=False))}"
+            raise DataError("the SentencePiece model has other special ids", file=name, expected=expected)
+        if self.decode(self.encode(_PROBE)) != _PROBE:
+            raise DataError("the SentencePiece model changes text", file=name, hint="train it with this toolkit")
+        self._model = model
+        self.kind: Literal["bpe", "unigram"] = (
+            "bpe" if _is_bpe(self._processor, BASE_ENTRIES + (self.mask is not None)) else "unigram"
+        )
+
+    @classmethod
+    def train(
+        cls,
+        kind: Literal["bpe", "unigram"],
+        texts: Iterable[str],
+        *,
+        vocab_size: int,
+        character_coverage: float = 0.9995,
+        mask: bool = False,
+    ) -> SentencePieceTokenizer:
+        """Learn a model; the same texts give the same bytes.
+
+        Args:
+            kind: "bpe" or "unigram".
+            texts: lines, consumed once.
+            vocab_size: entries wanted, specials and bytes included. A corpus with fewer possible pieces gets a smaller
+                model: ask `len()`.
+            character_coverage: share of the characters that get entries of their own; rarer ones are spelled in bytes.
+            mask: reserve an id for `<mask>`.
+
+        Raises:
+            ConfigError: `vocab_size` does not even hold the characters; says what it must be.
+            DataError: there is no text.
+        """
+        from sentencepiece import SentencePieceTrainer
+
+        pad, unk, bos, eos, *more = special_tokens(mask=mask)
+        model = io.BytesIO()
+        parts = _Parts(texts)
+        try:
+            SentencePieceTrainer.train(
+                sentence_iterator=parts, model_writer=model, model_type=kind, vocab_size=vocab_size,
+                pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=pad, unk_piece=unk, bos_piece=bos, eos_piece=eos,
+                control_symbols=more, unk_surface=UNKNOWN_TEXT, normalization_rule_name="identity", byte_fallback=True,
+                remove_extra_whitespaces=False, split_digits=True, character_coverage=character_coverage,
+                hard_vocab_limit=False, max_sentence_length=16 * _PART,
+                num_threads=4,  # not the machine's: unigram sums in this order
+                minloglevel=2,
+            )  # fmt: skip
+        except RuntimeError as error:
+            raise (parts.error or _explained(error, vocab_size, parts.count)) from error
+        if parts.error is not None:
+            raise parts.error
+        return cls(model.getvalue())
+
+    def _has_specials(self, *, mask: bool) -> bool:
+        tokens = special_tokens(mask=mask)
+        processor = self._processor
+        return len(processor) > len(tokens) and all(
+            processor.id_to_piece(i) == token and (processor.is_unknown(i) if i == UNK else processor.is_control(i))
+            for i, token in enumerate(tokens)
+        )
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without framing.
+
+        Raises:
+            DataError: the text has a lone surrogate, which UTF-8 cannot spell.
+        """
+        escaped = text.translate(_ESCAPES)
+        try:
+            return self._processor.encode(escaped.encode("utf-8"))
+        except UnicodeEncodeError as error:
+            found = f"U+{ord(escaped[error.start]):04X}"
+            raise DataError("the text has half of a surrogate pair", expected="text", found=found) from error
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; specials are left out, an unknown reads as U+FFFD."""
+        control = self.control
+        text = self._processor.decode([int(i) for i in ids if i not in control])
+        return _ESCAPED.sub(_unescape, text)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The piece of each id, as SentencePiece writes it: U+2581 for a blank, `<0x0A>` for a byte."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model file, byte for byte as it was trained or loaded."""
+        Path(path).write_bytes(self._model)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SentencePieceTokenizer:
+        """Read a model file.
+
+        Raises:
+            DataError: the file is missing, larger than 64 MiB, not a SentencePiece model, or not one trained here.
+        """
+        try:
+            with open(path, "rb") as stream:
+                model = stream.read(MAX_FILE_BYTES + 1)
+        except OSError as error:
+            raise DataError("cannot read the tokenizer", file=path, found=error.strerror) from error
+        if len(model) > MAX_FILE_BYTES:
+            raise DataError("the SentencePiece model is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
+        return cls(model, name=path)
+
+
+class _Parts(Iterator[str]):
+    """Lines for training: escaped, long ones in parts; remembers what went wrong while they were read."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.error: Exception | None = None
+        self.count = 0
+        self._parts = (
+            text[start : start + _PART].translate(_ESCAPES) for text in texts for start in range(0, len(text), _PART)
+        )
+
+    def __next__(self) -> str:
+        try:
+            part = next(self._parts)
+        except StopIteration:
+            raise
+        except Exception as error:
+            # SentencePiece takes any exception for the end of the text.
+            self.error = error
+            raise StopIteration from error
+        self.count += 1
+        return part
+
+
+def _explained(error: RuntimeError, vocab_size: int, parts: int) -> DragomanError:
+    if small := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+        return ConfigError(
+            f"vocab_size {vocab_size} is too small for the characters of this text",
+            expected=f">= {small[1]}",
+            hint="raise vocab_size, or lower character_coverage",
+        )
+    if parts == 0:
+        return DataError("there is no text to train a tokenizer on")
+    return DataError("SentencePiece cannot be trained on this text", found=error)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return "\u2581" if match[1] == "_" else match[1]
+
+
+def _is_bpe(processor: SentencePieceProcessor, first: int) -> bool:
+    # BPE numbers its merges 0, -1, -2, ...; unigram has log-probabilities, all below zero.
+    return len(processor) <= first or processor.get_score(first) == 0

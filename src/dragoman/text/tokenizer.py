@@ -1,0 +1,93 @@
+"""What every tokenizer is: strings to ids and back, with the same special ids everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+PAD, UNK, BOS, EOS, MASK = 0, 1, 2, 3, 4
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+MASK_TOKEN = "<mask>"
+# What an unknown token reads as in decoded text.
+UNKNOWN_TEXT = "\ufffd"
+
+Kind = Literal["bpe", "unigram", "word", "character"]
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Strings to ids and back.
+
+    Ids 0 to 3 are `<pad> <unk> <s> </s>` in every vocabulary, and 4 is `<mask>` where there is one. `encode` adds no
+    framing and never gives a control id, whatever the text says; a literal `</s>` is text like any other.
+    """
+
+    @property
+    def kind(self) -> Kind:
+        """How texts are cut."""
+        ...
+
+    @property
+    def pad(self) -> int:
+        """Id that fills rows up."""
+        ...
+
+    @property
+    def unk(self) -> int:
+        """Id of what the vocabulary lacks."""
+        ...
+
+    @property
+    def bos(self) -> int:
+        """Id that starts a target."""
+        ...
+
+    @property
+    def eos(self) -> int:
+        """Id that ends a sequence."""
+        ...
+
+    @property
+    def mask(self) -> int | None:
+        """Id of the mask symbol of masked language models, if the vocabulary has one."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of ids, specials included."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without framing."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; specials are left out, an unknown reads as U+FFFD."""
+        ...
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable piece for each id; blanks show as U+2581."""
+        ...
+
+    def save(self, path: str | Path) -> None:
+        """Write the one file that `load` reads; saving what was loaded gives identical bytes."""
+        ...
+
+
+class SpecialIds:
+    """The special ids as attributes, shared by every tokenizer."""
+
+    pad, unk, bos, eos = PAD, UNK, BOS, EOS
+
+    def __init__(self, *, mask: bool = False) -> None:
+        self.mask: int | None = MASK if mask else None
+
+    @property
+    def control(self) -> frozenset[int]:
+        """The ids that stand for no text."""
+        return frozenset({PAD, BOS, EOS} if self.mask is None else {PAD, BOS, EOS, MASK})
+
+
+def special_tokens(*, mask: bool) -> tuple[str, ...]:
+    """The special tokens in id order."""
+    return (*SPECIALS, MASK_TOKEN) if mask else SPECIALS
