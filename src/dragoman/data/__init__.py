@@ -1,0 +1,11 @@
+"""Tokenised pairs on disk, and batches of them.
+
+Importing this brings PyTorch; `dragoman.text` alone does not.
+"""
+
+from dragoman.data.batching import Batch, collate, eval_batches, plan_epoch
+from dragoman.data.filtering import Counts
+from dragoman.data.prepare import Prepared, prepare
+from dragoman.data.store import TokenStore
+
+__all__ = ["Batch", "Counts", "Prepared", "TokenStore", "collate", "eval_batches", "plan_epoch", "prepare"]

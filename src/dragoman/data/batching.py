@@ -1,0 +1,150 @@
+"""Batches by length and token budget, as pure functions of lengths, seed and epoch.
+
+Nothing here remembers anything, so a run that is resumed at (epoch, update) sees exactly the batches that it would
+have seen. Pairs of similar length share a batch, so little is padding (paper section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from dragoman.data.store import TokenStore
+from dragoman.text.tokenizer import BOS, EOS, PAD
+
+SOURCE_FRAME, TARGET_FRAME = 1, 2
+# Source lengths are blurred by so much before sorting, so that pairs meet others in each epoch.
+_JITTER = 1.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some pairs, framed and padded.
+
+    Attributes:
+        source: ids then `</s>`, padded with 0.
+        target: `<s>`, ids, `</s>`, padded with 0: decoder input is `target[:, :-1]`, labels are `target[:, 1:]`.
+        source_tokens: source ids that are not padding, `</s>` counted.
+        target_tokens: labels that are not padding, `</s>` counted and `<s>` not.
+    """
+
+    source: Int64[Tensor, "batch src"]
+    target: Int64[Tensor, "batch tgt"]
+    source_tokens: int
+    target_tokens: int
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on a device."""
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=True),
+            target=self.target.to(device, non_blocking=True),
+        )
+
+
+def plan_epoch(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    *,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    accumulate: int = 1,
+    world_size: int = 1,
+) -> list[list[np.ndarray]]:
+    """Every update of an epoch.
+
+    Each pair comes exactly once. In each micro-batch rows x longest framed target and rows x longest framed source are
+    at most `batch_tokens`; a pair that is longer than that alone is a batch by itself. Batches of all lengths are
+    mixed, and each epoch has others.
+
+    Args:
+        source_lengths: unframed tokens of each source [pairs].
+        target_lengths: unframed tokens of each target [pairs].
+        batch_tokens: budget of a micro-batch, padding counted.
+        seed: of the run.
+        epoch: from 0.
+        accumulate: micro-batches per update and rank.
+        world_size: ranks; micro-batch m of an update belongs to rank m % world_size.
+
+    Returns:
+        Updates, each a list of up to accumulate x world_size micro-batches (only the last has fewer), each an int64
+        array of pair indices.
+    """
+    random = np.random.default_rng([seed, epoch])
+    source, target = _framed(source_lengths, SOURCE_FRAME), _framed(target_lengths, TARGET_FRAME)
+    shuffled = random.permutation(len(target))
+    jitter = random.uniform(-_JITTER, _JITTER, len(target))
+    order = shuffled[_by_length(source[shuffled] + jitter, target[shuffled])]
+    batches = _pack(source[order], target[order], batch_tokens, order)
+    batches = [batches[i] for i in random.permutation(len(batches))]
+    group = accumulate * world_size
+    return [batches[i : i + group] for i in range(0, len(batches), group)]
+
+
+def eval_batches(
+    source_lengths: np.ndarray, target_lengths: np.ndarray | None = None, *, batch_tokens: int
+) -> list[np.ndarray]:
+    """Batches by length, longest first, always the same: for validation and translation.
+
+    Args:
+        source_lengths: unframed tokens of each source [rows].
+        target_lengths: unframed tokens of each target [rows], if there are targets.
+        batch_tokens: budget as for `plan_epoch`.
+
+    Returns:
+        Int64 arrays of row indices; together each row exactly once.
+    """
+    source = _framed(source_lengths, SOURCE_FRAME)
+    target = source if target_lengths is None else _framed(target_lengths, TARGET_FRAME)
+    order = _by_length(source, target)
+    return _pack(source[order], target[order], batch_tokens, order)[::-1]
+
+
+def collate(store: TokenStore, indices: np.ndarray | Sequence[int]) -> Batch:
+    """The pairs at some indices as a batch."""
+    sources = [store.source(int(i)) for i in indices]
+    targets = [store.target(int(i)) for i in indices]
+    source = _padded(sources, start=None)
+    target = _padded(targets, start=BOS)
+    return Batch(source, target, sum(map(len, sources)) + len(sources), sum(map(len, targets)) + len(targets))
+
+
+def _padded(rows: Sequence[np.ndarray], *, start: int | None) -> Tensor:
+    shift = start is not None
+    width = max(map(len, rows), default=0) + 1 + shift
+    padded = np.full((len(rows), width), PAD, dtype=np.int64)
+    if start is not None:
+        padded[:, 0] = start
+    for row, ids in zip(padded, rows, strict=True):
+        row[shift : shift + len(ids)] = ids
+        row[shift + len(ids)] = EOS
+    return torch.from_numpy(padded)
+
+
+def _framed(lengths: np.ndarray, frame: int) -> np.ndarray:
+    return np.asarray(lengths, dtype=np.int64) + frame
+
+
+def _by_length(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """By target length, then by source length, up and down in turn: neighbours are alike where the target grows too."""
+    return np.lexsort((np.where(target % 2, source, -source), target))
+
+
+def _pack(source: np.ndarray, target: np.ndarray, budget: int, order: np.ndarray) -> list[np.ndarray]:
+    """Cut sorted pairs into the fewest consecutive batches that keep the budget."""
+    batches, start = [], 0
+    while start < len(order):
+        most = max(budget // int(max(source[start], target[start], 1)), 1)
+        longest = np.maximum(source[start : start + most], target[start : start + most])
+        # Rows x longest grows with each row, so the rows that fit are those counted.
+        cost = np.maximum.accumulate(longest) * np.arange(1, len(longest) + 1)
+        end = start + max(int((cost <= budget).sum()), 1)
+        batches.append(order[start:end])
+        start = end
+    return batches

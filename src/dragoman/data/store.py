@@ -1,0 +1,236 @@
+"""Tokenised pairs on disk, memory-mapped: a corpus of any size is open at once and costs no memory.
+
+A store is a directory with `source.tokens`, `source.offsets`, `target.tokens`, `target.offsets` (little-endian arrays)
+and `store.json`, which is written last and names the size and SHA-256 of each. Ids are kept unframed; `<s>` and `</s>`
+are put on when a batch is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from array import array
+from collections.abc import Iterable, Sequence
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dragoman.errors import DataError
+
+FORMAT = 1
+_SIDES = ("source", "target")
+_MAX_JSON = 2**20
+_DTYPES = {"H": "<u2", "I": "<u4"}
+
+
+class TokenStore:
+    """The pairs of a store, by index; made by `write` and `open`.
+
+    Attributes:
+        directory: where it lies.
+        source_lengths: tokens of each source, unframed, int64 [pairs].
+        target_lengths: tokens of each target, unframed, int64 [pairs].
+    """
+
+    def __init__(self, directory: Path, tokens: dict[str, np.ndarray], offsets: dict[str, np.ndarray]) -> None:
+        self.directory = directory
+        self._tokens = tokens
+        self._offsets = offsets
+        self.source_lengths: np.ndarray = np.diff(offsets["source"])
+        self.target_lengths: np.ndarray = np.diff(offsets["target"])
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def source(self, index: int) -> np.ndarray:
+        """Source ids of one pair: a read-only view, uint16 or uint32 [length]."""
+        return self._view("source", index)
+
+    def target(self, index: int) -> np.ndarray:
+        """Target ids of one pair: a read-only view, uint16 or uint32 [length]."""
+        return self._view("target", index)
+
+    def _view(self, side: str, index: int) -> np.ndarray:
+        if not 0 <= index < len(self):
+            raise IndexError(f"pair {index} of {len(self)}")
+        offsets = self._offsets[side]
+        return self._tokens[side][offsets[index] : offsets[index + 1]]
+
+    @classmethod
+    def write(
+        cls,
+        directory: str | Path,
+        pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+        *,
+        vocabulary_size: int,
+    ) -> TokenStore:
+        """Write pairs of id lists, streaming, and open the result.
+
+        The directory appears whole or not at all: everything is written to a temporary sibling, synced, and renamed.
+
+        Args:
+            directory: must not exist yet.
+            pairs: (source ids, target ids), unframed.
+            vocabulary_size: the larger of the two vocabularies; up to 65,536 entries an id takes two bytes, else four.
+
+        Raises:
+            DataError: the directory exists.
+        """
+        directory = Path(directory)
+        if directory.exists():
+            raise DataError("the token store exists already", file=directory, hint="remove it, or choose another place")
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        temporary = directory.with_name(f".tmp-{directory.name}-{os.getpid()}")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        try:
+            _write(temporary, pairs, "H" if vocabulary_size <= 2**16 else "I")
+            os.rename(temporary, directory)
+            sync_directory(directory.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return cls.open(directory)
+
+    @classmethod
+    def open(cls, directory: str | Path, *, verify: bool = False) -> TokenStore:
+        """Map a store into memory.
+
+        Args:
+            directory: made by `write`.
+            verify: also compare the SHA-256 of each file, which reads all of it.
+
+        Raises:
+            DataError: a file is missing, was cut short or changed; names it.
+        """
+        directory = Path(directory)
+        description = _read_description(directory / "store.json")
+        dtype = np.dtype(description["dtype"])
+        for name, facts in description["files"].items():
+            _check_file(directory / name, facts, verify=verify)
+        tokens, offsets = {}, {}
+        for side in _SIDES:
+            tokens[side] = _map(directory / f"{side}.tokens", dtype)
+            offsets[side] = path_offsets = _map(directory / f"{side}.offsets", np.dtype("<i8"))
+            if (
+                len(path_offsets) != description["pairs"] + 1
+                or path_offsets[0] != 0
+                or path_offsets[-1] != len(tokens[side])
+                or (np.diff(path_offsets) < 0).any()
+            ):
+                raise DataError("the token store's offsets do not fit its tokens", file=directory / f"{side}.offsets")
+        return cls(directory, tokens, offsets)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames within a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], typecode: str) -> None:
+    count = 0
+    with open(directory / "source.tokens", "wb") as source, open(directory / "target.tokens", "wb") as target:
+        writers = _SideWriter(source, typecode), _SideWriter(target, typecode)
+        for pair in pairs:
+            count += 1
+            for writer, ids in zip(writers, pair, strict=True):
+                writer.add(ids)
+        facts: dict[str, dict[str, object]] = {}
+        for side, writer in zip(_SIDES, writers, strict=True):
+            facts[f"{side}.tokens"] = writer.finish()
+            offsets = writer.offsets()
+            write_durably(directory / f"{side}.offsets", offsets)
+            facts[f"{side}.offsets"] = {"bytes": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
+    description = {"format": FORMAT, "pairs": count, "dtype": _DTYPES[typecode], "files": facts}
+    write_durably(directory / "store.json", (json.dumps(description, indent=2) + "\n").encode())
+    sync_directory(directory)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file and have it on the disk before returning."""
+    with open(path, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+class _SideWriter:
+    """Appends ids to an open file, and remembers where each pair starts."""
+
+    def __init__(self, stream: BufferedIOBase, typecode: str) -> None:
+        self._stream = stream
+        self._typecode = typecode
+        self._hash = hashlib.sha256()
+        self._offsets = array("q", [0])
+
+    def add(self, ids: Sequence[int]) -> None:
+        data = np.asarray(array(self._typecode, ids)).astype(_DTYPES[self._typecode]).tobytes()
+        self._stream.write(data)
+        self._hash.update(data)
+        self._offsets.append(self._offsets[-1] + len(ids))
+
+    def offsets(self) -> bytes:
+        return np.asarray(self._offsets).astype("<i8").tobytes()
+
+    def finish(self) -> dict[str, object]:
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        return {"bytes": self._stream.tell(), "sha256": self._hash.hexdigest()}
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as stream:
+            description = json.loads(stream.read(_MAX_JSON).decode("utf-8"))
+        files = {f"{side}.{kind}" for side in _SIDES for kind in ("tokens", "offsets")}
+        sound = (
+            description["format"] == FORMAT
+            and description["dtype"] in _DTYPES.values()
+            and type(description["pairs"]) is int
+            and set(description["files"]) == files
+            and all(
+                type(facts["bytes"]) is int and isinstance(facts["sha256"], str)
+                for facts in description["files"].values()
+            )
+        )
+    except OSError as error:
+        raise DataError("not a token store", file=path, found=error.strerror) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError("the token store's description is damaged", file=path, found=error) from error
+    if not sound:
+        raise DataError("the token store has an unknown format", file=path, expected=f"format {FORMAT}")
+    return description
+
+
+def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
+    try:
+        size = path.stat().st_size
+        if size != facts["bytes"]:
+            expected, found = f"{facts['bytes']} bytes", f"{size} bytes"
+            raise DataError(
+                "a file of the token store was changed or cut short", file=path, expected=expected, found=found
+            )
+        if verify:
+            with open(path, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            if digest != facts["sha256"]:
+                raise DataError("a file of the token store was changed", file=path, hint="prepare the data again")
+    except OSError as error:
+        raise DataError("a file of the token store is missing", file=path, found=error.strerror) from error
+
+
+def _map(path: Path, dtype: np.dtype[Any]) -> np.ndarray:
+    size = path.stat().st_size
+    if size % dtype.itemsize:
+        raise DataError("a file of the token store has an odd size", file=path, found=f"{size} bytes")
+    if not size:
+        return np.empty(0, dtype)
+    # A plain array over the map: slices of np.memmap itself are several times slower.
+    return np.asarray(np.memmap(path, dtype, mode="r"))

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.data import TokenStore, collate, eval_batches, plan_epoch
+
+lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=60)
+
+
+def sides(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def flat(updates: list[list[np.ndarray]]) -> list[np.ndarray]:
+    return [batch for update in updates for batch in update]
+
+
+def check_partition_and_budget(batches: list[np.ndarray], pairs: list[tuple[int, int]], budget: int) -> None:
+    assert sorted(int(i) for batch in batches for i in batch) == list(range(len(pairs)))
+    for batch in batches:
+        source = max(pairs[i][0] for i in batch) + 1
+        target = max(pairs[i][1] for i in batch) + 2
+        assert len(batch) == 1 or len(batch) * max(source, target) <= budget
+
+
+@given(pairs=lengths, budget=st.integers(1, 400), accumulate=st.integers(1, 3), ranks=st.integers(1, 3))
+def test_each_pair_once_within_the_budget_in_full_groups(
+    pairs: list[tuple[int, int]], budget: int, accumulate: int, ranks: int
+) -> None:
+    source, target = sides(pairs)
+    settings = {"batch_tokens": budget, "seed": 1, "epoch": 2}
+    updates = plan_epoch(source, target, accumulate=accumulate, world_size=ranks, **settings)
+    check_partition_and_budget(flat(updates), pairs, budget)
+    assert all(len(update) == accumulate * ranks for update in updates[:-1])
+    assert all(0 < len(update) <= accumulate * ranks for update in updates)
+    # Grouping never changes the batches or their order, so world size and accumulation can be traded.
+    alone = flat(plan_epoch(source, target, **settings))
+    assert [batch.tolist() for batch in flat(updates)] == [batch.tolist() for batch in alone]
+
+
+@given(pairs=lengths, budget=st.integers(1, 400))
+def test_evaluation_batches_are_a_partition_longest_first(pairs: list[tuple[int, int]], budget: int) -> None:
+    source, target = sides(pairs)
+    batches = eval_batches(source, target, batch_tokens=budget)
+    check_partition_and_budget(batches, pairs, budget)
+    alone = eval_batches(source, batch_tokens=budget)
+    check_partition_and_budget(alone, [(s, s - 1) for s, _ in pairs], budget)
+    longest = [int(source[batch].max()) for batch in alone]
+    assert longest == sorted(longest, reverse=True)
+
+
+def corpus(count: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    source = random.poisson(random.gamma(9.0, 1.6, count)) + 3
+    return source, np.maximum(source + random.normal(1, 2.5, count).astype(int), 2)
+
+
+def test_an_epoch_is_a_pure_function_and_no_two_are_the_same() -> None:
+    source, target = corpus(2000)
+
+    def plan(**changes: int) -> list[list[int]]:
+        settings = {"batch_tokens": 500, "seed": 1, "epoch": 0} | changes
+        return [batch.tolist() for batch in flat(plan_epoch(source, target, **settings))]
+
+    assert plan() == plan()
+    first = {frozenset(batch) for batch in plan()}
+    for other in (plan(epoch=1), plan(seed=2)):
+        assert len(first & {frozenset(batch) for batch in other}) < 0.05 * len(first)
+
+
+def test_batches_of_all_lengths_are_mixed() -> None:
+    source, target = corpus(4000)
+    means = [
+        float(target[batch].mean()) for batch in flat(plan_epoch(source, target, batch_tokens=500, seed=1, epoch=0))
+    ]
+    assert abs(np.corrcoef(np.arange(len(means)), means)[0, 1]) < 0.3
+
+
+def test_little_of_a_batch_is_padding() -> None:
+    source, target = corpus(29_000)
+    batches = flat(plan_epoch(source, target, batch_tokens=4096, seed=1, epoch=0))
+    for framed, most in ((target + 2, 0.03), (source + 1, 0.12)):
+        area = sum(len(batch) * int(framed[batch].max()) for batch in batches)
+        assert 1 - framed.sum() / area <= most
+    # And the budget is used: at most a tenth more batches than the tokens alone would need.
+    assert len(batches) <= 1.1 * np.maximum(source + 1, target + 2).sum() / 4096
+
+
+def test_a_million_pairs_are_planned_in_seconds() -> None:
+    source, target = corpus(1_000_000)
+    start = time.process_time()
+    plan_epoch(source, target, batch_tokens=4096, seed=1, epoch=0)
+    assert time.process_time() - start < 5
+
+
+def test_a_batch_is_framed_and_padded(tmp_path: Path) -> None:
+    store = TokenStore.write(tmp_path / "s", [([5, 6, 7], [8]), ([], [9, 9])], vocabulary_size=10)
+    batch = collate(store, np.array([1, 0]))
+    assert batch.source.tolist() == [[3, 0, 0, 0], [5, 6, 7, 3]]
+    assert batch.target.tolist() == [[2, 9, 9, 3], [2, 8, 3, 0]]
+    assert batch.source.dtype == batch.target.dtype == torch.int64
+    assert (batch.source_tokens, batch.target_tokens) == (5, 5)
+    assert batch.target_tokens == int((batch.target[:, 1:] != 0).sum())
+    assert batch.source_tokens == int((batch.source != 0).sum())
+    assert batch.to("meta").source.device.type == "meta"
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 1], [0, 1, 0]])
+def test_rows_keep_the_order_asked_for(tmp_path: Path, rows: list[int]) -> None:
+    store = TokenStore.write(tmp_path / "s", [([4], [5]), ([6], [7])], vocabulary_size=10)
+    assert collate(store, rows).source[:, 0].tolist() == [[4, 6][row] for row in rows]
