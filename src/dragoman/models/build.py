@@ -1,0 +1,136 @@
+"""From a `ModelConfig` to a module: the mainstream choices, composed from the parts in `nn`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from torch import nn
+from torch.nn import functional as F
+
+from dragoman.config import ModelConfig
+from dragoman.errors import ConfigError
+from dragoman.nn import (
+    CausalLM,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    Generator,
+    InputEmbedding,
+    MaskedLM,
+    MultiHeadAttention,
+    PostNorm,
+    PreNorm,
+    SinusoidalPositions,
+    TokenEmbedding,
+    Transformer,
+)
+
+PAD = 0
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
+    """A freshly initialised model; sizes left unset are the paper's base model.
+
+    Every matrix is Xavier-uniform, every bias zero, embeddings are normal with deviation 1/√d_model. The numbers drawn
+    come from PyTorch's global generator: seed it first.
+
+    Raises:
+        ConfigError: a vocabulary size is missing.
+    """
+    config = config.with_paper_defaults()
+    needed = ("source_vocab", "target_vocab") if config.family == "transformer" else ("target_vocab",)
+    if missing := [name for name in needed if getattr(config, name) is None]:
+        raise ConfigError(
+            f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
+        )
+    families = {"transformer": _transformer, "causal": _causal, "masked": _masked}
+    return families[config.family](_Parts(config))
+
+
+class _Parts:
+    """Makes fresh parts of one configuration."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config = config
+        assert config.d_model is not None
+        self.d_model = config.d_model
+
+    def embedding(self, vocab: int | None) -> InputEmbedding:
+        assert vocab is not None
+        positions = SinusoidalPositions(self.d_model, layout=self.config.positions)
+        return InputEmbedding(TokenEmbedding(vocab, self.d_model, PAD), positions, self.config.dropout or 0.0)
+
+    def attention(self) -> MultiHeadAttention:
+        config = self.config
+        assert config.num_heads is not None
+        return MultiHeadAttention(
+            self.d_model,
+            config.num_heads,
+            d_k=config.d_k,
+            d_v=config.d_v,
+            dropout=config.attention_dropout,
+            bias=config.bias,
+        )
+
+    def feed_forward(self) -> FeedForward:
+        config = self.config
+        assert config.d_ff is not None
+        activation = ACTIVATIONS[config.activation]
+        return FeedForward(self.d_model, config.d_ff, dropout=config.activation_dropout, activation=activation)
+
+    def norm(self) -> Callable[[int], nn.Module]:
+        return functools.partial(nn.LayerNorm, eps=self.config.norm_eps)
+
+    def residual(self) -> nn.Module:
+        kind = PreNorm if self.config.norm == "pre" else PostNorm
+        return kind(self.d_model, self.config.dropout or 0.0, self.norm())
+
+    def final_norm(self) -> nn.Module | None:
+        return self.norm()(self.d_model) if self.config.norm == "pre" else None
+
+    def encoder(self) -> Encoder:
+        layers = [
+            EncoderLayer(self.attention(), self.feed_forward(), self.residual)
+            for _ in range(self.config.num_encoder_layers or 0)
+        ]
+        return Encoder(layers, self.final_norm())
+
+    def decoder(self, *, cross: bool) -> Decoder:
+        layers = [
+            DecoderLayer(self.attention(), self.feed_forward(), self.residual, self.attention() if cross else None)
+            for _ in range(self.config.num_decoder_layers or 0)
+        ]
+        return Decoder(layers, self.final_norm())
+
+    def generator(self, embedding: InputEmbedding) -> Generator:
+        tied = None if self.config.tie_embeddings == "none" else embedding.tokens
+        assert self.config.target_vocab is not None
+        return Generator(self.d_model, self.config.target_vocab, bias=self.config.generator_bias, tied=tied)
+
+
+def _transformer(parts: _Parts) -> Transformer:
+    config = parts.config
+    target = parts.embedding(config.target_vocab)
+    source = parts.embedding(config.source_vocab)
+    if config.tie_embeddings == "all":
+        source.tokens = target.tokens
+    return Transformer(source, target, parts.encoder(), parts.decoder(cross=True), parts.generator(target), PAD)
+
+
+def _causal(parts: _Parts) -> CausalLM:
+    embedding = parts.embedding(parts.config.target_vocab)
+    return CausalLM(embedding, parts.decoder(cross=False), parts.generator(embedding), PAD)
+
+
+def _masked(parts: _Parts) -> MaskedLM:
+    embedding = parts.embedding(parts.config.target_vocab)
+    return MaskedLM(embedding, parts.encoder(), parts.generator(embedding), PAD)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable numbers, tied ones counted once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

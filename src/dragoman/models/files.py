@@ -1,0 +1,282 @@
+"""Files that survive a crash, and files that nobody vouches for.
+
+Writing: a file appears under its name complete and on the disk itself, or not at all: it is written to a temporary
+sibling `.tmp-NAME-PID`, flushed, renamed, and the directory is flushed too. Permissions follow the umask.
+
+Reading: only regular files (never a link, pipe or device), only JSON and safetensors, and only within limits that are
+checked before anything is parsed, so that a damaged or hostile file is one `ModelError` that names it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from dragoman.errors import ModelError
+
+MAX_JSON_BYTES = 16 << 20
+MAX_JSON_DEPTH = 64
+MAX_HEADER_BYTES = 8 << 20
+MAX_TENSORS = 20_000
+
+_WRITE_BYTES = 64 << 20  # per system call; some systems refuse more than 2 GiB
+_CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY}  # what a file system answers that knows no flushing
+_TEMPORARY = re.compile(r"\.tmp-.+-\d+")
+
+
+# Writing
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Put `data` under `path`, whole and durable, in place of what was there before.
+
+    Raises:
+        OSError: it could not be written; what was there before still is.
+    """
+    temporary = temporary_sibling(path)
+    try:
+        write_new_file(temporary, data)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    flush_directory(path.parent)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """`write_bytes` of `encode_json(value)`."""
+    write_bytes(path, encode_json(value))
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """`write_bytes` of `encode_tensors(tensors)`."""
+    write_bytes(path, encode_tensors(tensors))
+
+
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write and flush a file that must not exist yet. Its name is durable once its directory is flushed."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest[:_WRITE_BYTES]) :]
+        _flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, and its parents, so that they outlive a power cut; nothing to do if it exists."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    with suppress(FileExistsError):
+        os.mkdir(path)
+    flush_directory(path.parent)
+
+
+def flush_directory(path: Path) -> None:
+    """Make the names in a directory durable: those that came, went or changed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _flush(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _flush(descriptor: int) -> None:
+    command = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: there fsync stops at the cache of the drive
+    if command is not None:
+        try:
+            fcntl.fcntl(descriptor, command)
+            return
+        except OSError as error:
+            if error.errno not in _CANNOT_FLUSH:
+                raise
+    os.fsync(descriptor)
+
+
+def temporary_sibling(path: Path) -> Path:
+    """The name under which this process prepares `path`, in the same directory and so on the same file system."""
+    return path.with_name(f".tmp-{path.name}-{os.getpid()}")
+
+
+def remove_temporaries(directory: Path) -> None:
+    """Delete what writers that were killed left behind. Only for the one process that may write there."""
+    for entry in sorted(directory.iterdir()):
+        if _TEMPORARY.fullmatch(entry.name):
+            remove(entry)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link (not what it points to) or a whole directory."""
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+# Reading
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    """A regular file, open for reading; whatever goes wrong while it is read is a `ModelError`."""
+    try:
+        # Links are refused and a pipe does not block; what was opened is looked at, not what bears the name later.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ModelError("not a regular file", file=path)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                yield file
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ModelError("a symbolic link, which is not followed", file=path, expected="a file") from error
+        raise ModelError("cannot read the file", file=path, found=error.strerror or error) from error
+
+
+def verify_file(path: Path, size: int, sha256: str) -> None:
+    """Check a file against its size in bytes and its SHA-256 in hexadecimal.
+
+    Raises:
+        ModelError: it is missing, is not a regular file, or differs.
+    """
+    with _opened(path) as file:
+        found = os.fstat(file.fileno()).st_size
+        if found != size:
+            raise ModelError("damaged: wrong size", file=path, expected=f"{size} bytes", found=f"{found} bytes")
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
+        raise ModelError("damaged: wrong content", file=path, expected=f"SHA-256 {sha256}", found=f"SHA-256 {digest}")
+
+
+def encode_json(value: Mapping[str, Any]) -> bytes:
+    """JSON in its one form here: keys sorted, ASCII, one final LF; NaN and infinities as Python has them."""
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object.
+
+    Raises:
+        ModelError: it is not such a file, is larger than `MAX_JSON_BYTES`, is nested deeper than `MAX_JSON_DEPTH`, or
+            says a key twice.
+    """
+    with _opened(path) as file:
+        data = file.read(MAX_JSON_BYTES + 1)
+    if len(data) > MAX_JSON_BYTES:
+        raise ModelError("too large for JSON", file=path, expected=f"at most {MAX_JSON_BYTES} bytes")
+    return _parse_json(data, path)
+
+
+def _parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise ModelError("JSON is nested too deeply", file=path, expected=f"{MAX_JSON_DEPTH} levels") from error
+    except ValueError as error:
+        raise ModelError("not valid JSON", file=path, found=error) from error
+    if not isinstance(value, dict):
+        raise ModelError("not a JSON object", file=path, found=f"a {type(value).__name__}")
+    level: list[Any] = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    if level:
+        raise ModelError("JSON is nested too deeply", file=path, expected=f"{MAX_JSON_DEPTH} levels")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice in one object")
+    return found
+
+
+# Tensors
+
+
+def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as a safetensors file: on the CPU, contiguous, in an order that depends on names and types only.
+
+    Names that share one tensor (tied weights) are written once; the others stand as JSON, name -> written name, under
+    `aliases` in the header's metadata. The same tensors always give the same bytes.
+    """
+    kept: dict[str, Tensor] = {}
+    aliases: dict[str, str] = {}
+    written: dict[object, str] = {}
+    storages: set[int] = set()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach()
+        place = (tensor.device, tensor.dtype, tensor.data_ptr(), tensor.shape, tensor.stride())
+        if tensor.numel() and written.setdefault(place, name) != name:
+            aliases[name] = written[place]
+            continue
+        tensor = tensor.cpu().contiguous()
+        storage = tensor.untyped_storage().data_ptr()
+        # Another view of memory that is written already: safetensors wants every tensor to own its bytes.
+        kept[name] = tensor.clone() if storage in storages else tensor
+        storages.add(storage)
+    # One entry only: the library writes several in random order.
+    return save(kept, {"aliases": json.dumps(aliases)} if aliases else None)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file into memory of our own (not a map of the file); aliases are the same tensor again.
+
+    Raises:
+        ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, or it has more than
+            `MAX_TENSORS` tensors.
+    """
+    _check_header(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            names, metadata = list(file.keys()), file.metadata() or {}
+            tensors = {name: file.get_tensor(name).clone() for name in names}
+    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError) as error:
+        raise ModelError("not a valid safetensors file", file=path, found=error) from error
+    for alias, name in _parse_json(metadata.get("aliases", "{}").encode(), path).items():
+        if not isinstance(name, str) or name not in names or alias in names:
+            raise ModelError("an alias does not name a tensor", file=path, found=f"{alias!r} for {name!r}")
+        tensors[alias] = tensors[name]
+    return tensors
+
+
+def _check_header(path: Path) -> None:
+    """Look at the header (8 bytes length, then JSON) before the library takes memory for what it promises."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(MAX_HEADER_BYTES, size - 8):
+            limit = f"a header of at most {MAX_HEADER_BYTES} bytes, within the file"
+            raise ModelError("not a safetensors file", file=path, expected=limit, found=f"{length} bytes of {size}")
+        header = _parse_json(file.read(length), path)
+    if len(header) > MAX_TENSORS + 1:
+        raise ModelError("too many tensors", file=path, expected=f"at most {MAX_TENSORS}", found=len(header))

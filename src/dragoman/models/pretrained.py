@@ -1,0 +1,132 @@
+"""A model as a directory: `config.json` and `model.safetensors`, nothing pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import DecodingConfig, ModelConfig, Section, validated
+from dragoman.errors import ConfigError, ModelError
+from dragoman.models.build import build_model
+from dragoman.models.files import make_directory, read_json, read_tensors, write_json, write_tensors
+from dragoman.nn import CausalLM, MaskedLM, Transformer
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class Languages(Section):
+    """What the two sides are, where known: two-letter codes."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model and what its `config.json` says of it."""
+
+    model: Transformer | CausalLM | MaskedLM
+    config: ModelConfig
+    decoding: DecodingConfig
+    languages: Languages
+
+
+def save_config(
+    directory: Path, config: ModelConfig, decoding: DecodingConfig | None = None, languages: Languages | None = None
+) -> None:
+    """Write `config.json`: the shape of the model, how it decodes unless told otherwise, its languages."""
+    make_directory(directory)
+    sections = {"model": config, "decoding": decoding or DecodingConfig(), "languages": languages or Languages()}
+    tree = {name: section.model_dump(mode="json", exclude_none=True) for name, section in sections.items()}
+    write_json(directory / CONFIG, {"format": FORMAT, **tree})
+
+
+def save_weights(directory: Path, model: nn.Module | Mapping[str, Tensor]) -> None:
+    """Write `model.safetensors`, whole or not at all, in place of an earlier one."""
+    write_tensors(directory / WEIGHTS, model.state_dict() if isinstance(model, nn.Module) else model)
+
+
+def save_pretrained(
+    directory: str | Path,
+    model: nn.Module,
+    config: ModelConfig,
+    decoding: DecodingConfig | None = None,
+    languages: Languages | None = None,
+) -> None:
+    """Write both files; `load_pretrained` reads them, and saving what it read gives identical bytes."""
+    save_config(Path(directory), config, decoding, languages)
+    save_weights(Path(directory), model)
+
+
+def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -> Pretrained:
+    """Build the model that `config.json` describes and fill it with the weights beside it.
+
+    Raises:
+        ModelError: a file is missing or damaged, or the weights do not fit the configuration; says which.
+    """
+    directory = Path(directory)
+    config, decoding, languages = read_config(directory)
+    try:
+        with torch.device("meta"):
+            model = build_model(config)
+    except (ConfigError, RuntimeError, OverflowError, TypeError) as error:
+        raise ModelError("no model can be built from this", file=directory / CONFIG, found=error) from error
+    fill(model, read_tensors(directory / WEIGHTS), directory / WEIGHTS)
+    return Pretrained(model.to(device).eval(), config, decoding, languages)
+
+
+def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages]:
+    """What `config.json` says.
+
+    Raises:
+        ModelError: it is missing, not of a format we know, or does not hold together.
+    """
+    file = directory / CONFIG
+    if not file.exists():
+        hint = "a model directory is what `dragoman train --out` made, after its first validation"
+        raise ModelError("no model here", file=directory, expected=CONFIG, hint=hint)
+    tree = read_json(file)
+    if tree.get("format") != FORMAT:
+        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
+    parts = {name: tree.get(name, {}) for name in ("model", "decoding", "languages")}
+    if not all(isinstance(part, dict) for part in parts.values()):
+        raise ModelError("not a model's configuration", file=file, expected="objects: model, decoding, languages")
+    try:
+        return (
+            validated(ModelConfig, parts["model"]),
+            validated(DecodingConfig, parts["decoding"]),
+            validated(Languages, parts["languages"]),
+        )
+    except ConfigError as error:
+        raise ModelError("not a model's configuration", file=file, found=error) from error
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path | None = None) -> None:
+    """Put tensors into a model, which may be on the meta device; tied parameters stay tied.
+
+    Raises:
+        ModelError: names or shapes are not those of the model.
+    """
+    check_fit(model, tensors, file)
+    filled: dict[int, nn.Parameter] = {}
+    for path, module in model.named_modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            key = f"{path}.{name}" if path else name
+            if id(parameter) not in filled:
+                filled[id(parameter)] = nn.Parameter(tensors[key])
+            setattr(module, name, filled[id(parameter)])
+
+
+def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], file: Path | None = None) -> None:
+    """Refuse tensors whose names or shapes are not those of the model, naming the first that differs."""
+    expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            wanted, got = (f"{name} {shapes[name]}" if name in shapes else f"no {name}" for shapes in (expected, found))
+            raise ModelError("the weights do not fit the model", file=file, expected=wanted, found=got)
