@@ -1,0 +1,71 @@
+"""Continuing a prompt with a decoder-only model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding.search import NextTokenModel, SearchRequest
+from dragoman.decoding.translator import Alternative, search
+from dragoman.engines import choose_device, choose_engine
+from dragoman.errors import ModelError
+from dragoman.models import load_pretrained
+from dragoman.nn import CausalLM
+from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import Tokenizer
+
+
+class Completer:
+    """Continues prompts with any next-token model that needs no source.
+
+    Args:
+        model: the next-token model.
+        tokenizer: of its one vocabulary.
+        decoding: options where a call gives none.
+    """
+
+    def __init__(self, model: NextTokenModel, tokenizer: Tokenizer, decoding: DecodingConfig | None = None) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.decoding = decoding or DecodingConfig()
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "auto") -> Completer:
+        """Load a model directory.
+
+        Raises:
+            ModelError: it holds no decoder-only model, or is damaged.
+        """
+        loaded = load_pretrained(path, choose_device(device))
+        if not isinstance(loaded.model, CausalLM):
+            hint = "`dragoman translate` runs an encoder-decoder" if loaded.config.family == "transformer" else None
+            raise ModelError("only a decoder-only model completes", file=path, found=loaded.config.family, hint=hint)
+        chosen, _ = choose_engine(loaded.model, engine)
+        return cls(chosen, TokenizerPair.load(path).target, loaded.decoding)
+
+    def complete(self, prompts: Sequence[str], options: DecodingConfig | None = None) -> list[list[Alternative]]:
+        """The `n_best` continuations of each prompt, best first; each text begins with the prompt.
+
+        The maximum length counts the prompt's tokens. Scores count them too.
+        """
+        options = options or self.decoding
+        prefixes = [self.tokenizer.encode(prompt) for prompt in prompts]
+        source = torch.empty(len(prompts), 0, dtype=torch.long, device=self.model.device)
+        request = SearchRequest(
+            source, [len(prefix) for prefix in prefixes], options, prefixes, seeds=range(len(prompts))
+        )
+        return [
+            [
+                Alternative(
+                    self.tokenizer.decode(found.tokens),
+                    found.score,
+                    found.log_probability,
+                    tuple(self.tokenizer.pieces(found.tokens)),
+                    found.token_log_probabilities,
+                )
+                for found in hypotheses
+            ]
+            for hypotheses in search(self.model, request)
+        ]

@@ -1,0 +1,54 @@
+"""How likely a model finds given outputs: forced decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.decoding.search import NextTokenModel
+from dragoman.engines import ModuleEngine
+from dragoman.text.tokenizer import BOS, EOS, PAD
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | None = None) -> Int[Tensor, "batch len"]:
+    """Lists of ids as one matrix, padded at the end."""
+    longest = max((len(row) for row in rows), default=0)
+    matrix = torch.full((len(rows), longest), PAD, dtype=torch.long)
+    for index, row in enumerate(rows):
+        matrix[index, : len(row)] = torch.tensor(row, dtype=torch.long)
+    return matrix.to(device)
+
+
+def score_serial(
+    model: NextTokenModel, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """Natural log-probability of each token of each target and of its `</s>`, one step at a time.
+
+    Args:
+        model: any next-token model.
+        source: framed ids, padded.
+        targets: unframed ids, one list per row.
+    """
+    framed = pad_rows([[BOS, *target, EOS] for target in targets], source.device)
+    state = model.start(source)
+    columns = []
+    for step in range(framed.shape[1] - 1):
+        log_probs, state = model.step(state, framed[:, step])
+        columns.append(log_probs.gather(1, framed[:, step + 1, None]))
+    return _unpadded(torch.cat(columns, dim=1), targets)
+
+
+def score_parallel(
+    engine: ModuleEngine, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """The same in one pass over all positions, for models that can: equal to `score_serial` up to rounding."""
+    framed = pad_rows([[BOS, *target, EOS] for target in targets], source.device)
+    log_probs = engine.log_probabilities(source, framed)
+    return _unpadded(log_probs.gather(2, framed[:, 1:, None])[:, :, 0], targets)
+
+
+def _unpadded(values: Float[Tensor, "batch labels"], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    return [row[: len(target) + 1] for row, target in zip(values.double().tolist(), targets, strict=True)]
