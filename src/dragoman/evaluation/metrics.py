@@ -1,0 +1,250 @@
+"""Metrics as counts per line and a formula over their sum.
+
+Every metric here is a pair: `statistics`, one row of counts for each line, and `aggregate`, which turns the sum of
+rows into the score of the corpus. So a resampled corpus is a sum of rows drawn again, and intervals and paired tests
+are written once for all metrics. BLEU, chrF and TER take both halves from sacreBLEU.
+
+All values are percentages (TER, WER, PER and CER can pass 100). The names, and the formula of each:
+
+| name         | formula                                                                            | better |
+|--------------|------------------------------------------------------------------------------------|--------|
+| `bleu`       | sacreBLEU (Papineni et al. 2002; Post 2018), with the target language's tokenizer  | higher |
+| `chrf`       | sacreBLEU's chrF2: F-score of character 1- to 6-grams, recall counted twice        | higher |
+| `chrf++`     | the same with word 1- and 2-grams                                                  | higher |
+| `ter`        | sacreBLEU: word edits and shifts to the nearest reference / mean reference length  | lower  |
+| `exact`      | lines equal to one of their references, outer white space aside / lines            | higher |
+| `word_error` | lines whose tokens equal none of their references / lines                          | lower  |
+| `wer`        | token edits to the nearest reference / its tokens, both summed over lines          | lower  |
+| `per`        | the same, printed as PER: the tokens are phonemes                                  | lower  |
+| `cer`        | character edits to the nearest reference / its characters, both summed over lines  | lower  |
+
+"WER" has two meanings in the field. In speech recognition a line is a sentence and WER counts edited words: `wer`.
+In grapheme-to-phoneme conversion a line is one word and WER is the share of wrong words: `word_error`; what counts
+edits there is PER: `per`. Tokens are what white space separates. The nearest reference is the one with the fewest
+edits and, among equals, the longest.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from dragoman.errors import ConfigError
+from dragoman.evaluation.edit_distance import edit_distance
+
+Alternatives = tuple[str, ...]
+
+# Language codes that stand for one that a tokenizer is named after.
+_LANGUAGES = {"zho": "zh", "chi": "zh", "cmn": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
+_LANGUAGES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
+_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# Written without spaces between words, and without a tokenizer of their own in sacreBLEU.
+_UNSPACED = ("th", "lo", "km", "my")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One metric's counts for one system.
+
+    Attributes:
+        label: the metric's usual name.
+        higher_is_better: whether a larger value is the better one.
+        statistics: counts, one row per line.
+        aggregate: the score of a corpus from the sum of its rows.
+        signature: everything that could change the number, as names and values.
+        note: what the reader of the number should know, if anything.
+    """
+
+    label: str
+    higher_is_better: bool
+    statistics: Float64[np.ndarray, "lines counts"]
+    aggregate: Callable[[list[float]], float]
+    signature: dict[str, str]
+    note: str | None = None
+
+    def value(self) -> float:
+        """The score of the whole corpus, in percent."""
+        return self.aggregate(self.statistics.sum(axis=0).tolist())
+
+    def values(self, sums: Float64[np.ndarray, "samples counts"]) -> Float64[np.ndarray, " samples"]:
+        """The score of each resampled corpus, given the sum of its rows."""
+        return np.array([self.aggregate(row) for row in sums.tolist()], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _LineMetric:
+    """A metric of ours: (counted, out of) for each line."""
+
+    label: str
+    unit: str
+    higher_is_better: bool
+    count: Callable[[str, Alternatives], tuple[int, int]]
+
+
+def measure(
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[Alternatives],
+    *,
+    target_language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+) -> Measurement:
+    """The counts of one metric; `score` is the function with checks and intervals.
+
+    Args:
+        name: one of `METRICS`.
+        hypotheses: one line for each item.
+        references: one or more for each hypothesis.
+        target_language: chooses the tokenizer of BLEU, and of TER for Chinese and Japanese.
+        lowercase: ignore case (TER always does).
+        tokenize: sacreBLEU's name of a tokenizer for BLEU; `none` for text that is tokenised already.
+
+    Raises:
+        ConfigError: there is no such metric or tokenizer, or the tokenizer asked for is not installed.
+    """
+    language = _language(target_language)
+    if name == "bleu":
+        return _bleu(hypotheses, references, language, lowercase, tokenize)
+    if name in ("chrf", "chrf++", "ter"):
+        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu.metrics.ter import TER
+
+        if name == "ter":
+            # Without spaces a whole sentence would be one word: its characters are taken apart first.
+            unspaced = language in ("zh", "ja")
+            return _sacrebleu(TER(normalized=unspaced, asian_support=unspaced), "TER", hypotheses, references)
+        words = 2 if name == "chrf++" else 0
+        metric = CHRF(word_order=words, lowercase=lowercase)
+        return _sacrebleu(metric, "chrF2" + "+" * words, hypotheses, references)
+    if name in _LINE_METRICS:
+        return _measure_lines(_LINE_METRICS[name], hypotheses, references, lowercase)
+    near = difflib.get_close_matches(name.lower(), METRICS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else None
+    raise ConfigError(f"there is no metric {name!r}", expected=", ".join(METRICS), hint=hint)
+
+
+def _language(code: str | None) -> str:
+    """The two-letter code of `zh-CN`, `zho_Hans` and the like."""
+    primary = (code or "").lower().replace("_", "-").partition("-")[0]
+    return _LANGUAGES.get(primary, primary)
+
+
+def _bleu(
+    hypotheses: Sequence[str], references: Sequence[Alternatives], language: str, lowercase: bool, tokenize: str | None
+) -> Measurement:
+    from sacrebleu.metrics.bleu import BLEU
+
+    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
+        raise ConfigError(f"there is no tokenizer {tokenize!r}", expected=", ".join(BLEU.TOKENIZERS))
+    note = None
+    wanted = tokenize or _TOKENIZERS.get(language) or ("char" if language in _UNSPACED else "13a")
+    try:
+        metric = BLEU(tokenize=wanted, lowercase=lowercase, force=True)
+    except (RuntimeError, OSError, ImportError) as error:
+        how = f"pip install 'sacrebleu[{wanted.removesuffix('-mecab')}]'" if wanted.endswith("-mecab") else None
+        if tokenize is not None:
+            first = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"the tokenizer {wanted!r} cannot be used", found=first, hint=how) from error
+        note = f"the tokenizer {wanted} is not installed, so these are character n-grams; for the usual score: {how}"
+        metric = BLEU(tokenize="char", lowercase=lowercase, force=True)
+    if wanted == "13a":
+        note = _suspicion(hypotheses, references)
+    return _sacrebleu(metric, "BLEU", hypotheses, references, note)
+
+
+def _suspicion(hypotheses: Sequence[str], references: Sequence[Alternatives]) -> str | None:
+    """Why a BLEU on 13a tokens may not mean what it seems to, if the lines give a reason."""
+    characters = "".join(alternatives[0] for alternatives in references)
+    # Kana, the unified ideographs and their extensions.
+    unspaced = sum("\u3040" <= character <= "\u9fff" or character >= "\U00020000" for character in characters)
+    if 2 * unspaced > len(characters):
+        return "the references look Chinese or Japanese: the score means little until the target language is given"
+    if 2 * sum(line.endswith(" .") for line in hypotheses) > len(hypotheses):
+        return "the lines look tokenised (most end in ' .'): detokenise them, or give tokenize = none and say so"
+    return None
+
+
+def _sacrebleu(
+    metric: Any, label: str, hypotheses: Sequence[str], references: Sequence[Alternatives], note: str | None = None
+) -> Measurement:
+    """Counts and formula of a sacreBLEU metric, by the methods that its own paired tests use."""
+    streams = list(zip_longest(*references))  # sacreBLEU wants one stream per alternative, None where there is none
+    statistics = metric._extract_corpus_statistics(hypotheses, streams)
+    return Measurement(
+        label=label,
+        higher_is_better=label != "TER",
+        statistics=np.array(statistics, dtype=np.float64),
+        aggregate=lambda sums: float(metric._compute_score_from_stats(sums).score),
+        signature=dict(part.split(":", 1) for part in str(metric.get_signature()).split("|")),
+        note=note,
+    )
+
+
+def _measure_lines(
+    metric: _LineMetric, hypotheses: Sequence[str], references: Sequence[Alternatives], lowercase: bool
+) -> Measurement:
+    if lowercase:
+        hypotheses = [line.lower() for line in hypotheses]
+        references = [tuple(text.lower() for text in alternatives) for alternatives in references]
+    counts = [metric.count(line, alternatives) for line, alternatives in zip(hypotheses, references, strict=True)]
+    numbers = {len(alternatives) for alternatives in references}
+    return Measurement(
+        label=metric.label,
+        higher_is_better=metric.higher_is_better,
+        statistics=np.array(counts, dtype=np.float64),
+        aggregate=_percentage,
+        signature={
+            "nrefs": str(numbers.pop()) if len(numbers) == 1 else "var",
+            "case": "lc" if lowercase else "mixed",
+            "unit": metric.unit,
+            "version": f"dragoman-{version('dragoman')}",
+        },
+    )
+
+
+def _percentage(sums: list[float]) -> float:
+    """100 x counted / total; where the references of a resampled corpus are all empty, 100 or 0 as in sacreBLEU."""
+    counted, total = sums
+    return 100 * counted / total if total else 100.0 * bool(counted)
+
+
+def _equal_line(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+    return hypothesis.strip() in [text.strip() for text in references], 1
+
+
+def _unequal_tokens(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+    return hypothesis.split() not in [text.split() for text in references], 1
+
+
+def _token_edits(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+    return _nearest(hypothesis.split(), [text.split() for text in references])
+
+
+def _character_edits(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+    # A run of white space is one space: how a line is spaced out is not a character error.
+    return _nearest(" ".join(hypothesis.split()), [" ".join(text.split()) for text in references])
+
+
+def _nearest(hypothesis: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
+    """Edits to, and length of, the nearest reference."""
+    edits, length = min((edit_distance(hypothesis, reference), -len(reference)) for reference in references)
+    return edits, -length
+
+
+_LINE_METRICS = {
+    "exact": _LineMetric("exact", "line", True, _equal_line),
+    "word_error": _LineMetric("word error", "line", False, _unequal_tokens),
+    "wer": _LineMetric("WER", "token", False, _token_edits),
+    "per": _LineMetric("PER", "token", False, _token_edits),
+    "cer": _LineMetric("CER", "character", False, _character_edits),
+}
+
+METRICS = ("bleu", "chrf", "chrf++", "ter", *_LINE_METRICS)

@@ -1,0 +1,134 @@
+"""Scores of one system: a number, how sure it is, and its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from dragoman.errors import ConfigError
+from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.references import References, reference_lists
+from dragoman.evaluation.resampling import bootstrap_sums, interval
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric's result on one test set.
+
+    Attributes:
+        name: the name the metric was asked for by.
+        label: its usual name.
+        value: the score, in percent.
+        low: lower end of the bootstrap interval; None without a bootstrap.
+        high: its upper end.
+        confidence: the share of resampled test sets that the interval holds.
+        lines: how many lines were scored.
+        signature: everything that could change the number, in sacreBLEU's form and led by the label.
+        note: what the reader of the number should know, if anything.
+    """
+
+    name: str
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+    confidence: float
+    lines: int
+    signature: str
+    note: str | None = None
+
+    def __str__(self) -> str:
+        options = self.signature.partition("|")[2]
+        spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.label} = {self.value:.2f}{spread} ({options})" + (f"; {self.note}" if self.note else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The score as plain values, ready for JSON; what is None is left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: References,
+    *,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    target_language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    bootstrap: int = 1000,
+    seed: int = 1,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Scores hypotheses against references, with a bootstrap interval for each metric.
+
+    Args:
+        hypotheses: one line for each item, detokenised unless `tokenize` says otherwise.
+        references: for each item one line, or a sequence of alternatives (their number may vary from line to line).
+        metrics: names from `METRICS`; `dragoman.evaluation.metrics` has the formula of each.
+        target_language: a code such as `zh`: BLEU without it gives Chinese a score near 0, whatever its worth.
+        lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own.
+        bootstrap: resampled test sets for the interval; 0 leaves it out.
+        seed: of the resampling; the same seed draws the same lines for every metric.
+        confidence: the share of resampled test sets that the interval holds.
+
+    Returns:
+        One `Score` for each metric, in the order asked for.
+
+    Raises:
+        DataError: the counts differ, there is nothing to score, or references are missing or all blank.
+        ConfigError: a metric or tokenizer is unknown or not installed, or a number is out of range.
+    """
+    check_resampling(bootstrap, confidence)
+    lists = reference_lists(hypotheses, references)
+    scores = []
+    for name in metrics:
+        measured = measure(
+            name, hypotheses, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize
+        )
+        drawn = None
+        if bootstrap:
+            drawn = measured.values(bootstrap_sums(measured.statistics, samples=bootstrap, seed=seed))
+        scores.append(make_score(name, measured, drawn, seed=seed, confidence=confidence))
+    return scores
+
+
+def check_resampling(samples: int, confidence: float) -> None:
+    """Refuses a negative number of samples and a confidence that is no share (`ConfigError`)."""
+    if samples < 0:
+        raise ConfigError("the number of resampled test sets is out of range", expected="0 or more", found=samples)
+    if not 0 < confidence < 1:
+        raise ConfigError("the confidence is out of range", expected="between 0 and 1", found=confidence)
+
+
+def make_score(
+    name: str,
+    measured: Measurement,
+    drawn: Float64[np.ndarray, " samples"] | None,
+    *,
+    seed: int,
+    confidence: float,
+) -> Score:
+    """A `Score` of a measurement and its values on resampled test sets, if there are any."""
+    low, high = (None, None) if drawn is None else interval(drawn, confidence)
+    return Score(
+        name=name,
+        label=measured.label,
+        value=measured.value(),
+        low=low,
+        high=high,
+        confidence=confidence,
+        lines=len(measured.statistics),
+        signature=signature(measured, {} if drawn is None else {"bs": len(drawn), "seed": seed}),
+        note=measured.note,
+    )
+
+
+def signature(measured: Measurement, resampling: dict[str, int]) -> str:
+    """`LABEL|nrefs:..|..|version:..`, what was resampled standing where sacreBLEU puts it."""
+    entries = {"nrefs": measured.signature["nrefs"], **resampling, **measured.signature}
+    return "|".join([measured.label, *(f"{key}:{value}" for key, value in entries.items())])
