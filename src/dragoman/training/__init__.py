@@ -1,0 +1,6 @@
+"""From pairs to a trained model: the loop, its losses and schedules, checkpoints, and the run directory."""
+
+from dragoman.training.info import describe_model
+from dragoman.training.run import Run, average_run, train
+
+__all__ = ["Run", "average_run", "describe_model", "train"]

@@ -1,0 +1,164 @@
+"""Settings chosen from the corpus and the device, each with its reason.
+
+The rule, by T, the number of target tokens of the training set:
+
+| T | d_model | d_ff | heads | layers | dropout | epochs |
+|---|---|---|---|---|---|---|
+| below 150 thousand | 128 | 512 | 4 | 2 + 2 | 0.1 | 60 |
+| below 2 million | 256 | 1024 | 4 | 3 + 3 | 0.2 | 30 |
+| below 15 million | 512 | 1024 | 4 | 5 + 5 | 0.3 | 30 |
+| more | 512 | 2048 | 8 | 6 + 6 | 0.1 | 10 |
+
+A CPU alone goes no further than the second row. An update has T/150 target tokens, within 1024 and 4096 on a CPU,
+within 4096 and 16384 elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from dragoman.config import ModelConfig, TrainConfig
+from dragoman.data import Prepared
+from dragoman.models import build_model, count_parameters
+from dragoman.nn import Transformer
+
+
+@dataclass(frozen=True)
+class Size:
+    """A row of the rule."""
+
+    below: float
+    model: dict[str, int | float]
+    epochs: int
+
+
+SIZES = (
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.1}, 60),
+    Size(2e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "layers": 3, "dropout": 0.2}, 30),
+    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "layers": 5, "dropout": 0.3}, 30),
+    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": 6, "dropout": 0.1}, 10),
+)
+LARGEST_ON_CPU = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting that was left open, what was chosen, and why."""
+
+    key: str
+    value: object
+    reason: str
+
+
+class _Choices:
+    """Fills open settings and remembers what it chose."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.made: list[Choice] = []
+
+    def choose(self, section: str, reason: str, values: Mapping[str, object]) -> None:
+        present = getattr(self.config, section)
+        open_ = {key: value for key, value in values.items() if getattr(present, key) is None}
+        self.made += [Choice(f"{section}.{key}", value, reason) for key, value in open_.items()]
+        self.config = self.config.replace({section: {**present.model_dump(), **open_}})
+
+
+def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple[TrainConfig, list[Choice]]:
+    """The configuration with every open value chosen, and the choices."""
+    tokens = target_tokens(data)
+    sizes = {"source_vocab": len(data.tokenizers.source), "target_vocab": len(data.tokenizers.target)}
+    languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
+    known = {
+        "model": {**config.model.model_dump(), **sizes},
+        "data": {**config.data.model_dump(), **languages},
+    }
+    choices = _Choices(config.replace(known))
+    size, reason = _size(tokens, device)
+    choices.choose("model", reason, _shape(config.model, size))
+    joint = data.tokenizers.joint
+    why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
+    choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
+    _choose_training(choices, tokens, size.epochs, device)
+    words = data.tokenizers.target.kind == "word"
+    metric = ("exact", "the target is a sequence of symbols") if words else ("bleu", "the target is text")
+    choices.choose("validation", metric[1], {"metric": metric[0]})
+    return choices.config, choices.made
+
+
+def target_tokens(data: Prepared) -> int:
+    """Labels of the training set: target tokens and an `</s>` each."""
+    return int(data.train.target_lengths.sum()) + len(data.train)
+
+
+def _size(tokens: int, device: torch.device) -> tuple[Size, str]:
+    reason = f"{tokens:,} target tokens"
+    row = next(index for index, size in enumerate(SIZES) if tokens < size.below)
+    if device.type == "cpu" and row > LARGEST_ON_CPU:
+        row = LARGEST_ON_CPU
+        reason += " would carry more, but not on a CPU in bearable time"
+    return SIZES[row], reason
+
+
+def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
+    heads = int(size.model["num_heads"])
+    if model.d_model is not None and not (model.d_k and model.d_v):
+        heads = next(count for count in range(heads, 0, -1) if model.d_model % count == 0)
+    layers = size.model["layers"]
+    shape = {key: value for key, value in size.model.items() if key != "layers"}
+    return {**shape, "num_heads": heads, "num_encoder_layers": layers, "num_decoder_layers": layers}
+
+
+def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
+    least, most = (1024, 4096) if device.type == "cpu" else (4096, 16384)
+    batch = min(max(tokens // 150 // 256 * 256, least), most)
+    choices.choose("training", f"about 150 updates an epoch, on {device.type}", {"batch_tokens": batch})
+    training = choices.config.training
+    updates = max(1, round(tokens / ((training.batch_tokens or batch) * training.accumulate)))
+    steps = max(1000, epochs * updates)
+    choices.choose("training", f"{steps / updates:.0f} epochs of {updates} updates", {"max_steps": steps})
+    steps = choices.config.training.max_steps or steps
+    choices.choose("training", "a tenth of the run", {"warmup_steps": min(4000, max(100, steps // 10))})
+    rate = 2.0 if training.schedule == "paper" else 1e-3
+    choices.choose("training", "holds with norm = pre at these sizes", {"learning_rate": rate})
+    choices.choose("training", "validations without a better one", {"patience": 10})
+    choices.choose("validation", "about once an epoch", {"every": min(max(updates, 100), 2000)})
+
+
+def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) -> float:
+    """How long the updates will take, roughly: products counted, this device's speed probed for a moment."""
+    training = config.training
+    assert training.max_steps is not None
+    assert training.batch_tokens is not None
+    per_update = min(training.batch_tokens * training.accumulate, target_tokens(data))
+    # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
+    weights = _weights_per_token(config.model)
+    operations = 6.0 * weights * per_update * training.max_steps
+    seconds = operations / (0.4 * _operations_per_second(device))
+    return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
+
+
+def _weights_per_token(config: ModelConfig) -> int:
+    with torch.device("meta"):
+        model = build_model(config)
+    assert isinstance(model, Transformer)
+    return count_parameters(model.encoder) + count_parameters(model.decoder) + model.generator.weight.numel()
+
+
+def _operations_per_second(device: torch.device) -> float:
+    a = torch.rand(1024, 1024, device=device)
+    best = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        float((a @ a)[0, 0])  # reading a number waits for the device
+        best = min(best, time.perf_counter() - start)
+    return 2 * 1024**3 / best
+
+
+def describe(choices: list[Choice]) -> list[str]:
+    """The choices as lines for people."""
+    return [f"  {choice.key} = {choice.value}  ({choice.reason})" for choice in choices]

@@ -1,0 +1,135 @@
+"""What training tells: a bar or lines for people, `train.log` and `metrics.jsonl` for later, TensorBoard if asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+from dragoman.errors import ConfigError
+from dragoman.models.files import write_bytes
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+    from torch.utils.tensorboard import SummaryWriter
+
+METRICS, TEXT = "metrics.jsonl", "train.log"
+
+
+class RunLog:
+    """Writes to a run directory and, unless `quiet`, to standard error.
+
+    Args:
+        directory: the run.
+        quiet: keep standard error free.
+        tensorboard: also write event files.
+    """
+
+    def __init__(self, directory: Path, *, quiet: bool = False, tensorboard: bool = False) -> None:
+        self.directory, self.quiet = directory, quiet
+        self._metrics: TextIO | None = None
+        self._text: TextIO | None = None
+        self._board: SummaryWriter | None = _tensorboard(directory) if tensorboard else None
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> RunLog:
+        self._metrics = (self.directory / METRICS).open("a", encoding="utf-8", newline="\n")
+        self._text = (self.directory / TEXT).open("a", encoding="utf-8", newline="\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_progress()
+        for file in (self._metrics, self._text, self._board):
+            if file is not None:
+                file.close()
+
+    def line(self, text: str) -> None:
+        """A line for people."""
+        if self._text is not None:
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            self._text.write(f"{stamp} {text}\n")
+            self._text.flush()
+        if self.quiet:
+            return
+        if self._progress is not None:
+            self._progress.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def event(self, name: str, step: int, values: Mapping[str, object]) -> None:
+        """One line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
+        if self._metrics is not None:
+            row = {"event": name, "step": step, **values}
+            self._metrics.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self._metrics.flush()
+        if self._board is not None:
+            for key, value in values.items():
+                if isinstance(value, (int, float)):
+                    self._board.add_scalar(f"{name}/{key}", value, step)
+
+    def forget_after(self, step: int) -> None:
+        """Drop the events after `step` from `metrics.jsonl`: a resumed run will write them again."""
+        path = self.directory / METRICS
+        if self._metrics is not None:
+            self._metrics.close()
+        kept = []
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+            except (ValueError, KeyError, TypeError):
+                continue  # the end of a line that a crash cut off
+        write_bytes(path, "".join(kept).encode())
+        self._metrics = path.open("a", encoding="utf-8", newline="\n")
+
+    def start_progress(self, done: int, total: int) -> None:
+        """Show a bar, where standard error is a terminal."""
+        if self.quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[status]}"),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task("training", total=total, completed=done, status="")
+        self._progress.start()
+
+    def advance(self, done: int, status: str | None = None) -> None:
+        """Move the bar to `done` updates."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done)
+            if status is not None:
+                self._progress.update(self._task, status=status)
+
+    @property
+    def has_bar(self) -> bool:
+        """Whether a bar is showing (lines for each update would then disturb)."""
+        return self._progress is not None
+
+    def end_progress(self) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress = self._task = None
+
+
+def _tensorboard(directory: Path) -> SummaryWriter:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        hint = "pip install 'dragoman[tensorboard]', or leave training.tensorboard off"
+        raise ConfigError("TensorBoard is not installed", hint=hint) from error
+    return SummaryWriter(str(directory / "tensorboard"))

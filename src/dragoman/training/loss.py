@@ -1,0 +1,111 @@
+"""Label-smoothed cross-entropy, with the generator's product inside (paper section 5.4).
+
+The loss and its gradients are computed some rows at a time, so that logits over the vocabulary exist once, for those
+rows only. Everything is returned as sums with a count; whoever knows the global count divides, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+ROWS = {"cpu": 512}
+ROWS_ELSEWHERE = 8192
+
+
+@dataclass(frozen=True)
+class LossSums:
+    """Sums over the real labels of a batch.
+
+    Attributes:
+        loss: label-smoothed cross-entropy in nats; differentiable.
+        nll: negative log-likelihood in nats, without smoothing.
+        correct: labels that were the likeliest token.
+        count: number of labels.
+    """
+
+    loss: Float[Tensor, ""]
+    nll: float
+    correct: int
+    count: int
+
+
+def smoothed_cross_entropy(
+    hidden: Float[Tensor, "*batch d_model"],
+    generator: nn.Linear,
+    labels: Int[Tensor, "*batch"],
+    smoothing: float = 0.0,
+    pad: int = 0,
+) -> LossSums:
+    """Cross-entropy between the generator's softmax and the smoothed label, summed over labels that are not padding.
+
+    The smoothed label has 1 - ε on the right token, and ε/V more on each of the V tokens (the convention of
+    `torch.nn.CrossEntropyLoss`, Marian and Sockeye; tensor2tensor and fairseq spread ε over the others only).
+
+    Args:
+        hidden: the decoder's output.
+        generator: projects it to logits.
+        labels: the target, shifted left; `pad` is ignored.
+        smoothing: ε.
+        pad: id of padding.
+    """
+    real = labels != pad
+    rows, wanted = hidden[real], labels[real]
+    loss, nll, correct = _CrossEntropy.apply(rows, generator.weight, generator.bias, wanted, smoothing)
+    return LossSums(loss, float(nll), int(correct), len(wanted))
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Gradients are taken along with the loss; the backward pass only scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        wants = any(ctx.needs_input_grad)
+        vocab = weight.shape[0]
+        grads = [torch.zeros_like(part) if wants and part is not None else None for part in (hidden, weight, bias)]
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        loss = torch.zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32).to(hidden.device)
+        nll, correct = loss.clone(), torch.zeros((), dtype=torch.long, device=hidden.device)
+        size = ROWS.get(hidden.device.type, ROWS_ELSEWHERE)
+        for start in range(0, len(labels), size):
+            part, wanted = hidden[start : start + size], labels[start : start + size, None]
+            product = F.linear(part, weight, bias)
+            logits = product.to(wide)
+            log_norm = logits.logsumexp(-1, keepdim=True)
+            chosen = log_norm - logits.gather(1, wanted)
+            spread = log_norm - logits.mean(-1, keepdim=True)
+            nll += chosen.sum()
+            loss += (1 - smoothing) * chosen.sum() + smoothing * spread.sum()
+            correct += (logits.argmax(-1, keepdim=True) == wanted).sum()
+            if wants:
+                slope = logits.sub_(log_norm).exp_().sub_(smoothing / vocab)
+                slope.scatter_add_(1, wanted, torch.full_like(chosen, smoothing - 1))
+                slope = slope.to(product.dtype)
+                _add_gradients(grads, part, weight, slope, start)
+        ctx.save_for_backward(*[grad for grad in grads if grad is not None])
+        ctx.mark_non_differentiable(nll, correct)
+        return loss.to(wide), nll, correct
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, *bias = (grad * grad_loss.to(grad.dtype) for grad in ctx.saved_tensors)
+        return hidden, weight, bias[0] if bias else None, None, None
+
+
+def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:
+    hidden, matrix, bias = grads
+    assert hidden is not None
+    assert matrix is not None
+    hidden[start : start + len(part)] = slope @ weight.to(slope.dtype)
+    matrix += slope.t() @ part.to(slope.dtype)
+    if bias is not None:
+        bias += slope.sum(0)

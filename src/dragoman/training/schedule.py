@@ -1,0 +1,47 @@
+"""Learning rates as pure functions of the update number, counted from 1 (paper section 5.3)."""
+
+from __future__ import annotations
+
+import math
+
+from dragoman.config import TrainingConfig
+
+
+def paper(step: int, d_model: int, warmup: int, factor: float = 1.0) -> float:
+    """factor · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (paper equation 3)."""
+    return factor * d_model**-0.5 * min(step**-0.5, step * max(warmup, 1) ** -1.5)
+
+
+def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
+    """Rises linearly to `peak` at update `warmup`, then falls with the root of the update: the paper's shape,
+    its height given by its peak (fairseq's `inverse_sqrt`)."""
+    warmup = max(warmup, 1)
+    return peak * min(step / warmup, (warmup / step) ** 0.5)
+
+
+def cosine(step: int, peak: float, warmup: int, last: int) -> float:
+    """Rises linearly to `peak`, then falls along half a cosine to zero at update `last`."""
+    if step < warmup:
+        return peak * step / warmup
+    progress = min(1.0, (step - warmup) / max(1, last - warmup))
+    return peak * (1 + math.cos(math.pi * progress)) / 2
+
+
+def constant(step: int, peak: float, warmup: int) -> float:
+    """Rises linearly to `peak` and stays there."""
+    return peak * min(1.0, step / max(warmup, 1))
+
+
+def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
+    """The rate of update `step` under a completed configuration."""
+    assert config.learning_rate is not None
+    assert config.warmup_steps is not None
+    peak, warmup = config.learning_rate, config.warmup_steps
+    if config.schedule == "paper":
+        return paper(step, d_model, warmup, factor=peak)
+    if config.schedule == "inverse_sqrt":
+        return inverse_sqrt(step, peak, warmup)
+    if config.schedule == "cosine":
+        assert config.max_steps is not None
+        return cosine(step, peak, warmup, config.max_steps)
+    return constant(step, peak, warmup)

@@ -1,0 +1,338 @@
+"""The training loop: updates, validations, checkpoints, and when to stop."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman.config import TrainConfig
+from dragoman.data import Batch, Prepared, collate, plan_epoch
+from dragoman.errors import DivergenceError, SaveError
+from dragoman.models.files import write_bytes
+from dragoman.models.pretrained import save_weights
+from dragoman.nn import Transformer
+from dragoman.training.averaging import ExponentialMovingAverage
+from dragoman.training.checkpoint import Checkpoint, prune, save_checkpoint
+from dragoman.training.log import RunLog
+from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
+from dragoman.training.schedule import learning_rate
+from dragoman.training.seeding import seed_all
+from dragoman.training.signals import StopSignals
+from dragoman.training.step import Sums, accumulate_gradients
+from dragoman.training.validate import Validation, validate
+
+MAX_SKIPPED_IN_A_ROW = 10
+MAX_FAILED_SAVES_IN_A_ROW = 3
+
+
+@dataclass
+class Progress:
+    """Where training stands: with weights and moments, all of its state.
+
+    Attributes:
+        step: updates done, skipped ones included.
+        epoch: the epoch being trained, from 0.
+        update: updates done in this epoch.
+        seconds: training time so far, over all starts of the run.
+        labels: target tokens learned from so far.
+        skipped: updates left out because loss or gradient was not finite.
+        skipped_in_a_row: such updates just now.
+        best: the best validation's value of the metric, larger being better.
+        best_step: its step.
+        worse_in_a_row: validations since the best one.
+        finished: training has ended, not only been interrupted.
+        sums: losses since the last line of the log.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    update: int = 0
+    seconds: float = 0.0
+    labels: int = 0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best: float | None = None
+    best_step: int = 0
+    worse_in_a_row: int = 0
+    finished: bool = False
+    sums: Sums = field(default_factory=Sums)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Progress:
+        """From what a checkpoint kept."""
+        return cls(**{**values, "sums": Sums(**values["sums"])})
+
+
+class Trainer:
+    """Trains one model in one process.
+
+    Args:
+        model: an encoder-decoder, on its device.
+        data: the prepared corpus.
+        config: completed: nothing left open.
+        directory: the run directory.
+        log: where progress is told.
+        config_hash: of the settings that resuming must share.
+    """
+
+    def __init__(
+        self, model: Transformer, data: Prepared, config: TrainConfig, directory: Path, log: RunLog, config_hash: str
+    ) -> None:
+        self.model, self.data, self.config = model, data, config
+        self.directory, self.log, self.config_hash = directory, log, config_hash
+        self.settings = config.training
+        self.device = next(model.parameters()).device
+        self.optimizer = make_optimizer(model, self.settings)
+        decay = self.settings.ema_decay
+        self.average = ExponentialMovingAverage(model, decay) if decay else None
+        self.progress = Progress()
+        self.failed_saves = 0
+        self.hidden: Callable[[Tensor, Tensor], Tensor] = model.hidden
+        if self.settings.compile:
+            self.hidden = torch.compile(model.hidden, dynamic=True)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints lie."""
+        return self.directory / "checkpoints"
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint, bit for bit."""
+        self.model.load_state_dict(checkpoint.tensors["model"])
+        load_optimizer_state(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        if self.average is not None:
+            self.average.load(checkpoint.tensors["average"])
+        self.progress = Progress.from_values(checkpoint.values["progress"])
+
+    def run(self, stop: StopSignals) -> None:
+        """Train until the end of the budget, of patience, or until a signal comes.
+
+        Raises:
+            DivergenceError: ten updates in a row were not finite.
+            SaveError: three checkpoints in a row could not be written.
+        """
+        assert self.settings.max_steps is not None
+        self.model.train()
+        self.log.start_progress(self.progress.step, self.settings.max_steps)
+        started = time.perf_counter() - self.progress.seconds
+        since = _Clock(self.progress.sums)
+        for batches in self._updates():
+            self._update(batches)
+            self.progress.seconds = time.perf_counter() - started
+            self._tell(since)
+            self._pause(stop)
+            if self.progress.finished or stop.received is not None:
+                break
+        self.log.end_progress()
+
+    def _updates(self) -> Iterator[list[np.ndarray]]:
+        """The micro-batches of each update, from where training stands, epoch after epoch."""
+        while True:
+            plan = self.plan(self.progress.epoch)
+            while self.progress.update < len(plan):
+                yield plan[self.progress.update]
+            self.progress.epoch += 1
+            self.progress.update = 0
+
+    def plan(self, epoch: int) -> list[list[np.ndarray]]:
+        """The updates of an epoch: a pure function of lengths and settings."""
+        assert self.settings.batch_tokens is not None
+        return plan_epoch(
+            self.data.train.source_lengths,
+            self.data.train.target_lengths,
+            batch_tokens=self.settings.batch_tokens,
+            seed=self.settings.seed,
+            epoch=epoch,
+            accumulate=self.settings.accumulate,
+        )
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """bfloat16 where it is set, or by default on CUDA; weights and sums stay float32."""
+        wanted = self.settings.precision
+        if wanted == "bfloat16" or (wanted == "auto" and self.device.type == "cuda"):
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def _update(self, micro_batches: list[np.ndarray]) -> None:
+        progress = self.progress
+        step = progress.step + 1
+        batches: list[Batch] = [collate(self.data.train, rows).to(self.device) for rows in micro_batches]
+        labels = sum(batch.target_tokens for batch in batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        sums = accumulate_gradients(
+            self.model,
+            batches,
+            labels,
+            smoothing=self.settings.label_smoothing,
+            before=functools.partial(self._seed, progress.epoch, progress.update),
+            autocast=self.autocast,
+            hidden=self.hidden,
+        )
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
+        self.gradient_norm = norm
+        if math.isfinite(sums.loss) and math.isfinite(norm):
+            self._descend(step)
+            progress.sums.add(sums)
+            progress.labels += labels
+            progress.skipped_in_a_row = 0
+        else:
+            self._skip(step, sums.loss, norm, micro_batches)
+        progress.step = step
+        progress.update += 1
+
+    def _seed(self, epoch: int, update: int, micro: int) -> None:
+        seed_all(self.settings.seed, epoch, update, micro, 0)
+
+    def _descend(self, step: int) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate(step)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model)
+
+    def rate(self, step: int) -> float:
+        """Learning rate of an update, counted from 1."""
+        assert self.config.model.d_model is not None
+        return learning_rate(step, self.settings, self.config.model.d_model)
+
+    def _skip(self, step: int, loss: float, norm: float, micro_batches: list[np.ndarray]) -> None:
+        progress = self.progress
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        self.log.line(f"update {step}: loss {loss} and gradient norm {norm} are not finite; weights left as they were")
+        self.log.event("skipped", step, {"loss": str(loss), "gradient_norm": str(norm)})
+        if progress.skipped_in_a_row < MAX_SKIPPED_IN_A_ROW:
+            return
+        file = self.directory / "diverged.txt"
+        rows = "\n".join(" ".join(map(str, batch.tolist())) for batch in micro_batches)
+        write_bytes(file, f"update {step}, training pairs of each micro-batch:\n{rows}\n".encode())
+        raise DivergenceError(
+            f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite",
+            file=file,
+            found=f"loss {loss}, gradient norm {norm} at update {step}",
+            hint="lower training.learning_rate, lengthen training.warmup_steps, or look at the pairs listed there",
+        )
+
+    def _tell(self, since: _Clock) -> None:
+        step, settings = self.progress.step, self.settings
+        if step % settings.log_every and step != settings.max_steps:
+            return
+        sums = self.progress.sums
+        self.progress.sums = Sums()
+        labels = max(1, sums.labels)
+        values = {
+            "epoch": self.progress.epoch,
+            "loss": sums.loss / labels,
+            "perplexity": math.exp(min(sums.nll / labels, 700.0)),
+            "accuracy": sums.correct / labels,
+            "learning_rate": self.rate(step),
+            "gradient_norm": self.gradient_norm,
+            "target_tokens_per_second": round(since.rate(sums.labels), 1),
+            "source_tokens": sums.source_tokens,
+            "target_tokens": sums.labels,
+            "seconds": round(self.progress.seconds, 3),
+        }
+        self.log.event("train", step, values)
+        status = (
+            f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  "
+            f"{values['target_tokens_per_second']:,.0f} tokens/s"
+        )
+        self.log.advance(step, status)
+        if not self.log.has_bar:
+            self.log.line(f"step {step:,}/{settings.max_steps:,}  epoch {self.progress.epoch + 1}  {status}")
+
+    def _pause(self, stop: StopSignals) -> None:
+        """Between two updates: validate, save, stop, each when it is due."""
+        progress, settings = self.progress, self.settings
+        self.log.advance(progress.step)
+        out_of_time = settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes
+        last = progress.step >= (settings.max_steps or 0) or out_of_time
+        every = self.config.validation.every or 1
+        validated = last or progress.step % every == 0
+        if validated and stop.received is None:
+            self._validate()
+            if settings.patience and progress.worse_in_a_row >= settings.patience:
+                self.log.line(f"no better validation for {settings.patience}: stopping early")
+                last = True
+            progress.finished = last
+        save_every = settings.save_every or every
+        if validated or progress.step % save_every == 0 or stop.received is not None:
+            self.save()
+
+    def evaluated(self) -> AbstractContextManager[object]:
+        """Within this the model has the weights that are judged and kept: the moving average, if there is one."""
+        return nullcontext() if self.average is None else self.average.applied(self.model)
+
+    def _validate(self) -> Validation:
+        progress, config = self.progress, self.config
+        metric = config.validation.metric or "loss"
+        began = time.perf_counter()
+        with self.evaluated():
+            result = validate(self.model, self.data, config, self.autocast)
+            value = result.value(metric)
+            better = progress.best is None or value > progress.best
+            if better:
+                progress.best, progress.best_step, progress.worse_in_a_row = value, progress.step, 0
+                save_weights(self.directory, self.model)
+            else:
+                progress.worse_in_a_row += 1
+        self.keep_validation(result, progress.step, "best so far" if better else f"best was step {progress.best_step}")
+        self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
+        return result
+
+    def keep_validation(self, result: Validation, step: int, remark: str) -> None:
+        """Write the dev output and tell the numbers."""
+        text = "".join(line.replace("\n", " ") + "\n" for line in result.hypotheses)
+        folder = self.directory / "hypotheses"
+        folder.mkdir(exist_ok=True)
+        write_bytes(folder / f"step-{step:08d}.txt", text.encode())
+        self.log.event("validation", step, {**result.numbers(), "signatures": result.signatures})
+        numbers = "  ".join(f"{name} {value:.2f}" for name, value in result.scores.items())
+        shown = f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  {numbers}"
+        self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
+
+    def save(self) -> None:
+        """Write a checkpoint; one that fails is told and tried again at the next, unless three fail in a row."""
+        progress = self.progress
+        tensors: dict[str, dict[str, Tensor]] = {
+            "model": dict(self.model.state_dict()),
+            "optimizer": optimizer_state(self.optimizer, self.model),
+        }
+        if self.average is not None:
+            tensors["average"] = self.average.state()
+        values = {"progress": asdict(progress), "seed": self.settings.seed}
+        try:
+            save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash)
+            keep = max(self.settings.keep_last, self.settings.average_last)
+            prune(self.checkpoints, keep, protect=[progress.best_step])
+        except SaveError as error:
+            self.failed_saves += 1
+            self.log.line(f"{error}")
+            if self.failed_saves >= MAX_FAILED_SAVES_IN_A_ROW:
+                raise
+        else:
+            self.failed_saves = 0
+
+
+class _Clock:
+    """Tokens per second since it was last asked."""
+
+    def __init__(self, sums: Sums) -> None:
+        self.last = time.perf_counter()
+        self.carried = sums.labels  # trained before this start
+
+    def rate(self, labels: int) -> float:
+        now = time.perf_counter()
+        rate = (labels - self.carried) / max(1e-9, now - self.last)
+        self.last, self.carried = now, 0
+        return rate

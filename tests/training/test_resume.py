@@ -1,0 +1,132 @@
+"""A run that is killed and resumed computes what it would have computed, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from forked import run as in_child
+from runs import events, small_config
+
+from dragoman.errors import ConfigError, LockedError
+from dragoman.training import train
+from dragoman.training.lock import RunLock
+from dragoman.training.trainer import Trainer
+
+
+def digests(run: Path) -> dict[str, str]:
+    last = max((run / "checkpoints").iterdir())
+    files = [run / "model.safetensors", *last.glob("*.safetensors")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def losses(run: Path) -> dict[int, tuple[str, str]]:
+    return {row["step"]: (row["loss"].hex(), row["gradient_norm"].hex()) for row in events(run, "train")}
+
+
+def train_until_killed(config, step: int) -> None:
+    """Train, and die as by kill -9 once the checkpoint after `step` updates is on disk."""
+
+    def run() -> None:
+        pause = Trainer._pause
+
+        def pause_and_die(self, stop):
+            pause(self, stop)
+            if self.progress.step == step:
+                os._exit(137)
+
+        Trainer._pause = pause_and_die
+        train(config, resume=True, quiet=True)
+
+    assert in_child(run) == 137
+
+
+MORE = ("ema_decay=0.9", "accumulate=2", "optimizer=adamw", "weight_decay=0.01")
+
+
+@pytest.mark.parametrize(("threads", "extra"), [(1, ()), (1, MORE), (2, MORE)])
+def test_a_run_killed_five_times_is_bit_identical(tmp_path, threads, extra):
+    settings = (f"threads={threads}", "save_every=3", *extra)
+    # In a child like the others: a process whose second thread has worked cannot be forked.
+    assert in_child(lambda: train(small_config(tmp_path, "whole", *settings), quiet=True)) == 0
+    per_epoch = _updates_per_epoch(tmp_path / "whole")
+    broken = small_config(tmp_path, "broken", *settings)
+    end = per_epoch * (1 + 20 // per_epoch)
+    places = sorted({end - per_epoch + 1, end - per_epoch + 3, end - 1, end, end + 5})
+    assert len(places) == 5, "three kills within one epoch, one at its end, one in the next"
+    for place in places:
+        train_until_killed(broken, place)
+    assert in_child(lambda: train(broken, resume=True, quiet=True)) == 0
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 60
+    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+    validations = [[row["loss"] for row in events(tmp_path / name, "validation")] for name in ("whole", "broken")]
+    assert validations[0] == validations[1]
+
+
+def _updates_per_epoch(run: Path) -> int:
+    epochs = [row["epoch"] for row in events(run, "train")]
+    return epochs.index(1)
+
+
+def test_other_seeds_give_other_runs_and_the_same_seed_the_same(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(small_config(tmp_path, name, "max_steps=5", f"seed={seed}"), quiet=True)
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+    assert losses(tmp_path / "a") != losses(tmp_path / "c")
+
+
+def test_resuming_with_other_settings_is_refused_with_the_difference(tmp_path):
+    train(small_config(tmp_path, "run", "max_steps=2"), quiet=True)
+    with pytest.raises(ConfigError, match=r"training\.learning_rate: 0\.003 in the run, 0\.1 now"):
+        train(small_config(tmp_path, "run", "max_steps=2", "learning_rate=0.1"), resume=True, quiet=True)
+
+
+def test_a_finished_run_can_be_given_more_steps(tmp_path):
+    train(small_config(tmp_path, "run", "max_steps=20"), quiet=True)
+    assert train(small_config(tmp_path, "run", "max_steps=20"), resume=True, quiet=True).progress.step == 20
+    more = train(small_config(tmp_path, "run", "max_steps=60"), resume=True, quiet=True)
+    whole = train(small_config(tmp_path, "whole"), quiet=True)
+    assert more.progress.step == 60
+    assert losses(more.directory) == losses(whole.directory)
+
+
+def test_a_run_directory_is_not_overwritten_by_mistake(tmp_path):
+    train(small_config(tmp_path, "run", "max_steps=1"), quiet=True)
+    with pytest.raises(ConfigError, match="a run here already"):
+        train(small_config(tmp_path, "run", "max_steps=1"), quiet=True)
+
+
+def test_a_run_directory_in_use_is_refused(tmp_path):
+    config = small_config(tmp_path)
+    Path(config.out).mkdir()
+    with RunLock(Path(config.out)), pytest.raises(LockedError):
+        train(config, quiet=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_stops_and_the_run_goes_on_from_there(tmp_path, number):
+    config = small_config(tmp_path, "stopped")
+
+    def run() -> None:
+        update = Trainer._update
+
+        def update_and_signal(self, batches):
+            update(self, batches)
+            if self.progress.step == 7:
+                os.kill(os.getpid(), number)
+
+        Trainer._update = update_and_signal
+        os._exit(train(config, quiet=True).exit_status)
+
+    assert in_child(run) == 128 + number
+    state = json.loads((tmp_path / "stopped/checkpoints/step-00000007/state.json").read_text())
+    assert state["progress"]["step"] == 7
+    train(config, resume=True, quiet=True)
+    train(small_config(tmp_path, "whole"), quiet=True)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
+    assert digests(tmp_path / "stopped") == digests(tmp_path / "whole")
