@@ -1,0 +1,31 @@
+"""Where a translation looked: its cross-attention as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.decoding import Translator, cross_attention, pad_rows
+from dragoman.inspection.pictures import Picture, attention_map
+from dragoman.text.tokenizer import EOS
+
+
+def draw_translation(translator: Translator, text: str, path: str | Path, *, layer: int | None = None) -> Picture:
+    """Translate a text and draw which source pieces each output piece attended to, averaged over the heads of a layer.
+
+    Args:
+        translator: of one model, or the first of an ensemble.
+        text: a source text.
+        path: a .png or .svg file to write.
+        layer: decoder layer, from 0; the last but one if None, or the only one.
+
+    Raises:
+        DragomanError: matplotlib is not installed (the extra `plot`).
+    """
+    result = translator.translate([text])[0]
+    source_ids = translator.tokenizers.source.encode(text)
+    target_ids = translator.tokenizers.target.encode(result.text)
+    source = pad_rows([[*source_ids, EOS]], translator.device)
+    weights = cross_attention(translator.engines[0].model, source, [[*target_ids, EOS]], layer)[0]
+    target_pieces = translator.tokenizers.target.pieces([*target_ids, EOS])
+    title = f"{text} → {result.text}"
+    return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], target_pieces, path, title=title)
