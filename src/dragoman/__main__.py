@@ -1,0 +1,7 @@
+"""`python -m dragoman`: the command line."""
+
+from __future__ import annotations
+
+from dragoman.cli import main
+
+main()
