@@ -9,17 +9,69 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman.config import DecodingConfig as DecodingConfig
+    from dragoman.config import ModelConfig as ModelConfig
     from dragoman.config import TrainConfig as TrainConfig
+    from dragoman.data import prepare as prepare
+    from dragoman.decoding import Completer as Completer
+    from dragoman.decoding import Translation as Translation
+    from dragoman.decoding import Translator as Translator
+    from dragoman.decoding import evaluate as evaluate
     from dragoman.errors import DragomanError as DragomanError
+    from dragoman.evaluation import compare as compare
+    from dragoman.evaluation import score as score
+    from dragoman.models import build_model as build_model
+    from dragoman.models import load_pretrained as load_pretrained
+    from dragoman.models import save_pretrained as save_pretrained
+    from dragoman.training import Run as Run
+    from dragoman.training import average_run as average_run
+    from dragoman.training import describe_model as describe_model
+    from dragoman.training import train as train
 
     __version__: str
 
-__all__ = ["DragomanError", "TrainConfig", "__version__"]
-
 _HOMES = {
+    "Completer": "dragoman.decoding",
+    "DecodingConfig": "dragoman.config",
     "DragomanError": "dragoman.errors",
+    "ModelConfig": "dragoman.config",
+    "Run": "dragoman.training",
     "TrainConfig": "dragoman.config",
+    "Translation": "dragoman.decoding",
+    "Translator": "dragoman.decoding",
+    "average_run": "dragoman.training",
+    "build_model": "dragoman.models",
+    "compare": "dragoman.evaluation",
+    "describe_model": "dragoman.training",
+    "evaluate": "dragoman.decoding",
+    "load_pretrained": "dragoman.models",
+    "prepare": "dragoman.data",
+    "save_pretrained": "dragoman.models",
+    "score": "dragoman.evaluation",
+    "train": "dragoman.training",
 }
+
+__all__ = [
+    "Completer",
+    "DecodingConfig",
+    "DragomanError",
+    "ModelConfig",
+    "Run",
+    "TrainConfig",
+    "Translation",
+    "Translator",
+    "__version__",
+    "average_run",
+    "build_model",
+    "compare",
+    "describe_model",
+    "evaluate",
+    "load_pretrained",
+    "prepare",
+    "save_pretrained",
+    "score",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -198,8 +199,8 @@ def compare(
     from dragoman.evaluation import compare as run_comparison
     from dragoman.text import read_lines
 
-    texts = [[line.text for line in read_lines(path)] for path in (first, second, reference)]
-    result = run_comparison(*texts, metric, target_language=language)
+    one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
+    result = run_comparison(one, other, right, metric, target_language=language)
     _print_json(result.to_dict()) if as_json else print(result)
 
 
@@ -325,7 +326,7 @@ def _decoding(settings: list[str] | None, named: dict[str, Any]) -> dict[str, An
 def _input_lines(path: Path | None) -> Iterator[str]:
     from dragoman.text import read_lines, scan_stream
 
-    lines = scan_stream(sys.stdin.buffer, "standard input") if path is None else read_lines(path)
+    lines = scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input") if path is None else read_lines(path)
     return (line.text for line in lines)
 
 

@@ -33,7 +33,7 @@ class Section(BaseModel):
 
     def replace(self: S, changes: Mapping[str, object]) -> S:
         """A copy with the named fields changed, validated again."""
-        return type(self).model_validate({**self.model_dump(), **changes})
+        return self.__class__.model_validate({**self.model_dump(), **changes})
 
 
 class ModelConfig(Section):
@@ -95,6 +95,9 @@ class DataConfig(Section):
     dev_source: tuple[str, ...] = Field((), description="held-out pairs for validation; split off train if absent")
     dev_target: tuple[str, ...] = ()
     dev_pairs: tuple[str, ...] = ()
+    test_source: tuple[str, ...] = Field((), description="only to report their overlap with training, nothing else")
+    test_target: tuple[str, ...] = ()
+    test_pairs: tuple[str, ...] = ()
     prepared: str | None = Field(None, description="a directory made by `prepare`, instead of the files above")
     source_language: str | None = Field(None, description="two-letter code; guessed from file suffix when it is one")
     target_language: str | None = Field(None, description="two-letter code; chooses the tokenizer of BLEU")
@@ -113,6 +116,9 @@ class TokenizerConfig(Section):
 
     kind: Literal["auto", "bpe", "unigram", "word", "character"] = Field(
         "auto", description="auto: word if the text is a small set of symbols separated by spaces, else bpe"
+    )
+    target_kind: Literal["auto", "bpe", "unigram", "word", "character"] | None = Field(
+        None, description="of the target; as `kind` if unset"
     )
     vocab_size: Positive | None = Field(None, description="entries per vocabulary; sized to the corpus if unset")
     joint: bool | None = Field(None, description="one vocabulary for both sides; by measured overlap if unset")

@@ -155,3 +155,13 @@ def test_skeletons_and_hashes() -> None:
     assert skeleton("?!") == "?!"
     assert text_hash("ab", "c") != text_hash("a", "bc")
     assert text_hash("猫") == text_hash("猫") < 2**64
+
+
+def test_test_pairs_are_compared_with_training_too() -> None:
+    train = [Pair("Two dogs run.", "Zwei Hunde laufen.", "train", 1), Pair("A cat.", "Eine Katze.", "train", 2)]
+    test = [Pair("two dogs RUN", "Zwei Hunde laufen!", "test", 1), Pair("a bird", "ein Vogel", "test", 2)]
+    report = corpus_report(train, test=test)
+    assert report.dev is None
+    assert report.test is not None
+    assert (report.test.source_in_train, report.test.pair_in_train) == (1, 1)
+    assert any("1 test sources (1 whole pairs)" in warning for warning in report.warnings)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.errors import ModelError
-from dragoman.models.files import read_tensors, write_tensors
+from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.training.averaging import ExponentialMovingAverage, average_checkpoints
 from dragoman.training.checkpoint import save_checkpoint
 

@@ -21,8 +21,8 @@ import forked
 import pytest
 import torch
 
+from dragoman import files
 from dragoman.errors import SaveError
-from dragoman.models import files
 from dragoman.training.checkpoint import (
     clean_temporaries,
     list_checkpoints,

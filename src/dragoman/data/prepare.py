@@ -25,15 +25,17 @@ from typing import Any
 from dragoman.config import DataConfig, TrainConfig
 from dragoman.data.filtering import Counts, SeenKeys, drop_texts, encode_pairs
 from dragoman.data.splitting import choose_held_out
-from dragoman.data.store import TokenStore, sync_directory, write_durably
+from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
+from dragoman.files import flush_directory, write_new_file
 from dragoman.text.corpus import Pair, ParallelCorpus, guess_language
 from dragoman.text.lines import ReadCounts, file_hash
 from dragoman.text.report import CorpusReport, corpus_report
 from dragoman.text.tokenizer_pair import TokenizerPair
 
 FORMAT = 1
-_FILES = ("source", "target", "pairs", "dev_source", "dev_target", "dev_pairs", "prepared")
+_PARTS = ("train", "dev", "test")
+_FILES = (*(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs")), "prepared")
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
 
@@ -140,9 +142,9 @@ def prepare(
     data, directory = config.data, Path(directory)
     if data.prepared is not None:
         return _open_given(Path(data.prepared), data, tokenizers)
-    train, dev = ParallelCorpus.from_config(data, "train"), ParallelCorpus.from_config(data, "dev")
-    hashes = {**train.hashes(), **dev.hashes()}
-    key = _key(config, [[hashes[path] for path in corpus.files] for corpus in (train, dev)], tokenizers)
+    train, dev, test = (ParallelCorpus.from_config(data, part) for part in _PARTS)
+    hashes = {**train.hashes(), **dev.hashes(), **test.hashes()}
+    key = _key(config, [[hashes[path] for path in corpus.files] for corpus in (train, dev, test)], tokenizers)
     if (directory / "prepared.json").exists():
         try:
             prepared = Prepared.open(directory)
@@ -158,7 +160,7 @@ def prepare(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        facts = _build(temporary, config, train, dev, tokenizers, report)
+        facts = _build(temporary, config, train, dev, test, tokenizers, report)
         facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": _languages(data)}
         facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
         _write_json(temporary / "prepared.json", facts)
@@ -173,12 +175,13 @@ def _build(
     config: TrainConfig,
     train: ParallelCorpus,
     dev: ParallelCorpus,
+    test: ParallelCorpus,
     tokenizers: TokenizerPair | None,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """Everything but `prepared.json`; returns its facts."""
     data = config.data
-    found = corpus_report(train, dev if dev.files else None)
+    found = corpus_report(train, dev if dev.files else None, test if test.files else None)
     for line in (*found.lines(), *(f"warning: {warning}" for warning in found.warnings)):
         report(line)
     _write_json(folder / "report.json", found.to_dict())
@@ -268,7 +271,7 @@ def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair
     settings = {
         "format": FORMAT,
         "data": config.data.model_dump(mode="json", exclude={*_FILES, "source_language", "target_language"}),
-        "files": [len(config.data.pairs), len(config.data.dev_pairs), hashes],
+        "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
         "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else config.tokenizer.model_dump(mode="json"),
         "mask": _has_mask(config),
     }
@@ -282,13 +285,13 @@ def _tokenizer_hashes(tokenizers: TokenizerPair) -> dict[str, str]:
 
 
 def _move(temporary: Path, directory: Path) -> None:
-    sync_directory(temporary)
+    flush_directory(temporary)
     old = directory.with_name(f".old-{directory.name}")
     shutil.rmtree(old, ignore_errors=True)
     if directory.exists():
         os.rename(directory, old)
     os.rename(temporary, directory)
-    sync_directory(directory.parent)
+    flush_directory(directory.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -309,11 +312,11 @@ def _read_facts(directory: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, tree: dict[str, Any]) -> None:
-    write_durably(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+    write_new_file(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
 
 
 def _write_texts(path: Path, texts: Iterable[str]) -> None:
-    write_durably(path, "".join(f"{text}\n" for text in texts).encode("utf-8"))
+    write_new_file(path, "".join(f"{text}\n" for text in texts).encode("utf-8"))
 
 
 def _read_texts(path: Path) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.errors import DataError
+from dragoman.files import flush_directory, write_new_file
 
 FORMAT = 1
 _SIDES = ("source", "target")
@@ -90,7 +91,7 @@ class TokenStore:
         try:
             _write(temporary, pairs, "H" if vocabulary_size <= 2**16 else "I")
             os.rename(temporary, directory)
-            sync_directory(directory.parent)
+            flush_directory(directory.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return cls.open(directory)
@@ -125,15 +126,6 @@ class TokenStore:
         return cls(directory, tokens, offsets)
 
 
-def sync_directory(directory: Path) -> None:
-    """Make renames within a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], typecode: str) -> None:
     count = 0
     with open(directory / "source.tokens", "wb") as source, open(directory / "target.tokens", "wb") as target:
@@ -146,19 +138,11 @@ def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
         for side, writer in zip(_SIDES, writers, strict=True):
             facts[f"{side}.tokens"] = writer.finish()
             offsets = writer.offsets()
-            write_durably(directory / f"{side}.offsets", offsets)
+            write_new_file(directory / f"{side}.offsets", offsets)
             facts[f"{side}.offsets"] = {"bytes": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
     description = {"format": FORMAT, "pairs": count, "dtype": _DTYPES[typecode], "files": facts}
-    write_durably(directory / "store.json", (json.dumps(description, indent=2) + "\n").encode())
-    sync_directory(directory)
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and have it on the disk before returning."""
-    with open(path, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
+    write_new_file(directory / "store.json", (json.dumps(description, indent=2) + "\n").encode())
+    flush_directory(directory)
 
 
 class _SideWriter:

@@ -118,6 +118,7 @@ class Translator:
         languages: Languages | None = None,
         engine: str = "auto",
     ) -> None:
+        self.transformers = list(models)
         chosen = [choose_engine(model, engine) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
         self.engine_reason = chosen[0][1]
@@ -294,7 +295,7 @@ class Translator:
             order = order[fit:]
 
     def _align(self, request: SearchRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, int]]]:
-        return align(self.engines[0].model, request.source, [hypotheses[0].tokens for hypotheses in found])
+        return align(self.transformers[0], request.source, [hypotheses[0].tokens for hypotheses in found])
 
     def _translation(
         self,

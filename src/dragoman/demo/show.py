@@ -43,20 +43,23 @@ def demo_config(out: Path, corpus: Path, direction: str = "zh-en") -> TrainConfi
         for part, name in (("", "train"), ("dev_", "dev"))
         for side, language in (("source", source), ("target", target))
     }
+    # Chinese by its characters, so that a learner sees each one; English by pieces.
+    of = {"zh": "character", "en": "bpe"}
+    kinds = {"kind": of[source], "target_kind": of[target]}
     return make_config(
         {
             "out": str(out),
             "data": files,
-            "tokenizer": {"kind": "bpe", "joint": False},
+            "tokenizer": {**kinds, "joint": False},
             "model": {
                 "d_model": 128, "d_ff": 512, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2,
                 "dropout": 0.1, "tie_embeddings": "decoder",
             },
             "training": {
                 "batch_tokens": 1024, "schedule": "cosine", "learning_rate": 2e-3, "warmup_steps": 200,
-                "max_steps": 1500, "label_smoothing": 0.05, "ema_decay": 0.99, "log_every": 250,
+                "max_steps": 1200, "label_smoothing": 0.05, "ema_decay": 0.99, "log_every": 250,
             },
-            "validation": {"every": 500, "metric": "exact"},
+            "validation": {"every": 600, "metric": "exact"},
         }
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ def draw_translation(translator: Translator, text: str, path: str | Path, *, lay
     source_ids = translator.tokenizers.source.encode(text)
     target_ids = translator.tokenizers.target.encode(result.text)
     source = pad_rows([[*source_ids, EOS]], translator.device)
-    weights = cross_attention(translator.engines[0].model, source, [[*target_ids, EOS]], layer)[0]
+    weights = cross_attention(translator.transformers[0], source, [[*target_ids, EOS]], layer)[0]
     target_pieces = translator.tokenizers.target.pieces([*target_ids, EOS])
     title = f"{text} → {result.text}"
     return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], target_pieces, path, title=title)

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from dragoman.config import DecodingConfig, ModelConfig, Section, validated
 from dragoman.errors import ConfigError, ModelError
+from dragoman.files import make_directory, read_json, write_json
 from dragoman.models.build import build_model
-from dragoman.models.files import make_directory, read_json, read_tensors, write_json, write_tensors
+from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import CausalLM, MaskedLM, Transformer
 
 FORMAT = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -87,7 +88,7 @@ class Decoder(nn.Module):
         """An empty cache, the memory's keys and values projected once for all steps."""
         layers = []
         for layer in self.layers:
-            attend = layer.cross_attention
+            attend: Any = layer.cross_attention
             cross = None if attend is None or memory is None else attend.project_memory(memory)
             layers.append(LayerCache(GrowingCache(), cross))
         return DecoderCache(layers, memory_mask)

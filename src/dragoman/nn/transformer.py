@@ -29,7 +29,7 @@ class Transformer(nn.Module):
         target_embedding: nn.Module,
         encoder: Encoder,
         decoder: Decoder,
-        generator: nn.Module,
+        generator: nn.Linear,
         pad: int = 0,
     ) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Transformer(nn.Module):
 class CausalLM(nn.Module):
     """Decoder only: each token predicted from those before it. Arguments as in `Transformer`."""
 
-    def __init__(self, embedding: nn.Module, decoder: Decoder, generator: nn.Module, pad: int = 0) -> None:
+    def __init__(self, embedding: nn.Module, decoder: Decoder, generator: nn.Linear, pad: int = 0) -> None:
         super().__init__()
         self.embedding, self.decoder, self.generator = embedding, decoder, generator
         self.pad = pad
@@ -103,7 +103,7 @@ class CausalLM(nn.Module):
 class MaskedLM(nn.Module):
     """Encoder only: each position predicted from all others. Arguments as in `Transformer`."""
 
-    def __init__(self, embedding: nn.Module, encoder: Encoder, generator: nn.Module, pad: int = 0) -> None:
+    def __init__(self, embedding: nn.Module, encoder: Encoder, generator: nn.Linear, pad: int = 0) -> None:
         super().__init__()
         self.embedding, self.encoder, self.generator = embedding, encoder, generator
         self.pad = pad

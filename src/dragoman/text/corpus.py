@@ -79,19 +79,16 @@ class ParallelCorpus:
         return cls(pairs=tuple(str(path) for path in files), on_bad_text=on_bad_text)
 
     @classmethod
-    def from_config(cls, data: DataConfig, part: Literal["train", "dev"] = "train") -> ParallelCorpus:
-        """The training or the held-out pairs of a config: its aligned files, then its pair files.
+    def from_config(cls, data: DataConfig, part: Literal["train", "dev", "test"] = "train") -> ParallelCorpus:
+        """The training, held-out or test pairs of a config: its aligned files, then its pair files.
 
-        The held-out corpus may have no files (`corpus.files` is empty); the training corpus must have some.
+        Only the training corpus must have some; without any, `corpus.files` is empty.
 
         Raises:
             ConfigError: no training files, unequal numbers of files, or an unknown suffix.
         """
-        source, target, pairs = (
-            (data.source, data.target, data.pairs)
-            if part == "train"
-            else (data.dev_source, data.dev_target, data.dev_pairs)
-        )
+        prefix = "" if part == "train" else f"{part}_"
+        source, target, pairs = (getattr(data, prefix + name) for name in ("source", "target", "pairs"))
         lines = cls.from_files(source, target)
         columns = cls.from_pairs(pairs)
         if part == "train" and not (source or pairs):

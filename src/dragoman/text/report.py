@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class DevReport:
+class HeldOutReport:
     """The held-out pairs, and how many of them training has seen (case, punctuation and blanks aside)."""
 
     pairs: int
@@ -84,6 +84,7 @@ class CorpusReport:
         length_outliers: pairs whose ratio of lengths is more than three times the usual one, or less than a third.
         swapped: pairs whose two sides were probably exchanged.
         dev: the held-out pairs, if there are any.
+        test: the test pairs, if they were named (only to be compared with training).
     """
 
     pairs: int
@@ -94,7 +95,8 @@ class CorpusReport:
     copies: int
     length_outliers: Finding
     swapped: Finding
-    dev: DevReport | None = None
+    dev: HeldOutReport | None = None
+    test: HeldOutReport | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The report as plain values for JSON, warnings included."""
@@ -110,7 +112,9 @@ class CorpusReport:
         return list(_lines(self))
 
 
-def corpus_report(train: Iterable[Pair], dev: Iterable[Pair] | None = None) -> CorpusReport:
+def corpus_report(
+    train: Iterable[Pair], dev: Iterable[Pair] | None = None, test: Iterable[Pair] | None = None
+) -> CorpusReport:
     """Read a corpus twice and say what is in it.
 
     Texts are kept as 8-byte hashes only: about 70 bytes of memory a pair, whatever its length.
@@ -118,11 +122,12 @@ def corpus_report(train: Iterable[Pair], dev: Iterable[Pair] | None = None) -> C
     Args:
         train: pairs that can be iterated again (`ParallelCorpus`).
         dev: held-out pairs, compared with the training pairs.
+        test: test pairs, compared likewise.
 
     Raises:
         DataError: a file cannot be read as text.
     """
-    tally = _Tally(keys=dev is not None)
+    tally = _Tally(keys=dev is not None or test is not None)
     for pairs in _chunks(train):
         tally.add(pairs)
     usual = float(np.median(tally.ratios)) if len(tally.ratios) else 0.0
@@ -140,7 +145,8 @@ def corpus_report(train: Iterable[Pair], dev: Iterable[Pair] | None = None) -> C
         copies=tally.copies,
         length_outliers=outliers.finding(),
         swapped=swapped.finding(),
-        dev=None if dev is None else _dev_report(dev, tally),
+        dev=None if dev is None else _held_out_report(dev, tally),
+        test=None if test is None else _held_out_report(test, tally),
     )
 
 
@@ -230,9 +236,9 @@ class _Finder:
         return Finding(self._count, tuple(self._examples))
 
 
-def _dev_report(dev: Iterable[Pair], tally: _Tally) -> DevReport:
+def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
     keys, swapped, empty, total = Keys(), _Finder(), [0, 0], 0
-    for pairs in _chunks(dev):
+    for pairs in _chunks(held_out):
         total += len(pairs)
         for pair in pairs:
             keys.add(pair.source, pair.target)
@@ -241,7 +247,7 @@ def _dev_report(dev: Iterable[Pair], tally: _Tally) -> DevReport:
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         swapped.add(pairs, tally.profiles.exchanged(sources, targets, counted=False))
     seen = tally.keys or Keys()
-    return DevReport(
+    return HeldOutReport(
         pairs=total,
         empty_source=empty[0],
         empty_target=empty[1],
@@ -296,13 +302,19 @@ def _lines(report: CorpusReport) -> Iterator[str]:
     yield f"target is a copy of the source: {report.copies:,}"
     yield f"unusual ratio of lengths: {_said(report.length_outliers)}"
     yield f"sides probably exchanged: {_said(report.swapped)}"
-    if (dev := report.dev) is not None:
-        yield f"{dev.pairs:,} held-out pairs, empty: {dev.empty_source:,} sources, {dev.empty_target:,} targets"
+    for name, part in _held_out(report):
+        yield f"{part.pairs:,} {name} pairs, empty: {part.empty_source:,} sources, {part.empty_target:,} targets"
         yield (
-            f"of them in training: {dev.source_in_train:,} sources, {dev.target_in_train:,} targets, "
-            f"{dev.pair_in_train:,} pairs"
+            f"of them in training: {part.source_in_train:,} sources, {part.target_in_train:,} targets, "
+            f"{part.pair_in_train:,} pairs"
         )
-        yield f"held-out sides probably exchanged: {_said(dev.swapped)}"
+        yield f"{name} sides probably exchanged: {_said(part.swapped)}"
+
+
+def _held_out(report: CorpusReport) -> Iterator[tuple[str, HeldOutReport]]:
+    for name, part in (("held-out", report.dev), ("test", report.test)):
+        if part is not None:
+            yield name, part
 
 
 def _said(finding: Finding) -> str:
@@ -325,11 +337,11 @@ def _warnings(report: CorpusReport) -> Iterator[str]:
     for name in ("control characters", "replacement characters"):
         if count := report.source.oddities.get(name, 0) + report.target.oddities.get(name, 0):
             yield f"{count:,} lines have {name}: the text was probably damaged earlier"
-    if (dev := report.dev) is not None:
-        if dev.swapped.count > 0.5 * dev.pairs:
-            yield "the held-out files look exchanged: source where target should be"
-        if dev.pair_in_train or dev.source_in_train > 0.01 * dev.pairs:
+    for name, part in _held_out(report):
+        if part.swapped.count > 0.5 * part.pairs:
+            yield f"the {name} files look exchanged: source where target should be"
+        if part.pair_in_train or part.source_in_train > 0.01 * part.pairs:
             yield (
-                f"{dev.source_in_train:,} held-out sources ({dev.pair_in_train:,} whole pairs) are in training too: "
+                f"{part.source_in_train:,} {name} sources ({part.pair_in_train:,} whole pairs) are in training too: "
                 "scores will flatter; consider drop_overlap"
             )

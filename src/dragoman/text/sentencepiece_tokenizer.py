@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import ConfigError, DataError, DragomanError
+from dragoman.files import write_bytes
 from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class SentencePieceTokenizer(SpecialIds):
 
     def save(self, path: str | Path) -> None:
         """Write the model file, byte for byte as it was trained or loaded."""
-        Path(path).write_bytes(self._model)
+        write_bytes(Path(path), self._model)
 
     @classmethod
     def load(cls, path: str | Path) -> SentencePieceTokenizer:

@@ -64,14 +64,15 @@ class TokenizerPair:
         for pair in pairs:
             sides[0].add(pair.source)
             sides[1].add(pair.target)
-        kinds = [choose_kind(side.sample) if config.kind == "auto" else config.kind for side in sides]
+        wanted = (config.kind, config.target_kind or config.kind)
+        kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
         joint = config.joint
         if joint is None:
             joint = kinds[0] == kinds[1] and choose_joint(sides[0].sample, sides[1].sample, kinds[0])
         if joint and kinds[0] != kinds[1]:
             raise ConfigError(
                 "one joint vocabulary needs one kind of token",
-                found=f"source looks like {kinds[0]}, target like {kinds[1]}",
+                found=f"{kinds[0]} for the source, {kinds[1]} for the target",
                 hint="set tokenizer.kind, or leave tokenizer.joint unset",
             )
         if joint:

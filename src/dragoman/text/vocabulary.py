@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.errors import DataError
+from dragoman.files import write_bytes
 from dragoman.text.tokenizer import MASK, MASK_TOKEN, SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
 FORMAT = 1
@@ -97,7 +98,7 @@ class Vocabulary(SpecialIds):
                 found=f"{len(data)} bytes",
                 hint="raise min_count, set vocab_size, or use kind = bpe",
             )
-        Path(path).write_bytes(data)
+        write_bytes(Path(path), data)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:

@@ -10,7 +10,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.models.files import write_bytes
+from dragoman.files import write_bytes
 from dragoman.training.trainer import Progress
 from dragoman.training.validate import Validation
 

@@ -25,19 +25,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from dragoman.errors import ModelError, SaveError
-from dragoman.models.files import (
+from dragoman.files import (
     encode_json,
-    encode_tensors,
     flush_directory,
     make_directory,
     read_json,
-    read_tensors,
     remove,
     remove_temporaries,
     temporary_sibling,
     verify_file,
     write_new_file,
 )
+from dragoman.models.tensors import encode_tensors, read_tensors
 
 MANIFEST = "MANIFEST.json"
 STATE = "state.json"

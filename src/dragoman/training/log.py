@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
-from dragoman.models.files import write_bytes
+from dragoman.files import write_bytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -96,7 +96,10 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(  # pyrefly: ignore[bad-override]
+        ctx: Any, *grad_outputs: Any
+    ) -> tuple[Tensor | None, ...]:
+        grad_loss: Tensor = grad_outputs[0]
         hidden, weight, *bias = (grad * grad_loss.to(grad.dtype) for grad in ctx.saved_tensors)
         return hidden, weight, bias[0] if bias else None, None, None
 

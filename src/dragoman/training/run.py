@@ -17,8 +17,8 @@ from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.files import make_directory
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.files import make_directory
 from dragoman.models.pretrained import check_fit, fill, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair

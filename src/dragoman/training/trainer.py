@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from dragoman.config import TrainConfig
 from dragoman.data import Batch, Prepared, collate, plan_epoch
 from dragoman.errors import DivergenceError, SaveError
-from dragoman.models.files import write_bytes
+from dragoman.files import write_bytes
 from dragoman.models.pretrained import save_weights
 from dragoman.nn import Transformer
 from dragoman.training.averaging import ExponentialMovingAverage
@@ -70,7 +70,8 @@ class Progress:
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Progress:
         """From what a checkpoint kept."""
-        return cls(**{**values, "sums": Sums(**values["sums"])})
+        rest: dict[str, Any] = {name: value for name, value in values.items() if name != "sums"}
+        return cls(sums=Sums(**values["sums"]), **rest)
 
 
 class Trainer:

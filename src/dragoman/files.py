@@ -3,8 +3,8 @@
 Writing: a file appears under its name complete and on the disk itself, or not at all: it is written to a temporary
 sibling `.tmp-NAME-PID`, flushed, renamed, and the directory is flushed too. Permissions follow the umask.
 
-Reading: only regular files (never a link, pipe or device), only JSON and safetensors, and only within limits that are
-checked before anything is parsed, so that a damaged or hostile file is one `ModelError` that names it.
+Reading: only regular files (never a link, pipe or device), only JSON (and safetensors, in `models/tensors.py`), and only
+within limits that are checked before anything is parsed: a damaged or hostile file is one `ModelError` that names it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
-
 from dragoman.errors import ModelError
 
 MAX_JSON_BYTES = 16 << 20
 MAX_JSON_DEPTH = 64
-MAX_HEADER_BYTES = 8 << 20
-MAX_TENSORS = 20_000
 
 _WRITE_BYTES = 64 << 20  # per system call; some systems refuse more than 2 GiB
 _CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY}  # what a file system answers that knows no flushing
@@ -62,11 +56,6 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """`write_bytes` of `encode_json(value)`."""
     write_bytes(path, encode_json(value))
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """`write_bytes` of `encode_tensors(tensors)`."""
-    write_bytes(path, encode_tensors(tensors))
 
 
 def write_new_file(path: Path, data: bytes) -> None:
@@ -139,8 +128,12 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
-    """A regular file, open for reading; whatever goes wrong while it is read is a `ModelError`."""
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """A regular file, open for reading.
+
+    Raises:
+        ModelError: it is missing, a link, a pipe or a device, or reading it fails.
+    """
     try:
         # Links are refused and a pipe does not block; what was opened is looked at, not what bears the name later.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -163,7 +156,7 @@ def verify_file(path: Path, size: int, sha256: str) -> None:
     Raises:
         ModelError: it is missing, is not a regular file, or differs.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         found = os.fstat(file.fileno()).st_size
         if found != size:
             raise ModelError("damaged: wrong size", file=path, expected=f"{size} bytes", found=f"{found} bytes")
@@ -184,14 +177,19 @@ def read_json(path: Path) -> dict[str, Any]:
         ModelError: it is not such a file, is larger than `MAX_JSON_BYTES`, is nested deeper than `MAX_JSON_DEPTH`, or
             says a key twice.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         data = file.read(MAX_JSON_BYTES + 1)
     if len(data) > MAX_JSON_BYTES:
         raise ModelError("too large for JSON", file=path, expected=f"at most {MAX_JSON_BYTES} bytes")
-    return _parse_json(data, path)
+    return parse_json(data, path)
 
 
-def _parse_json(data: bytes, path: Path) -> dict[str, Any]:
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """One JSON object from bytes that were found in `path`.
+
+    Raises:
+        ModelError: as for `read_json`.
+    """
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except RecursionError as error:
@@ -218,65 +216,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is there twice in one object")
     return found
-
-
-# Tensors
-
-
-def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors as a safetensors file: on the CPU, contiguous, in an order that depends on names and types only.
-
-    Names that share one tensor (tied weights) are written once; the others stand as JSON, name -> written name, under
-    `aliases` in the header's metadata. The same tensors always give the same bytes.
-    """
-    kept: dict[str, Tensor] = {}
-    aliases: dict[str, str] = {}
-    written: dict[object, str] = {}
-    storages: set[int] = set()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach()
-        place = (tensor.device, tensor.dtype, tensor.data_ptr(), tensor.shape, tensor.stride())
-        if tensor.numel() and written.setdefault(place, name) != name:
-            aliases[name] = written[place]
-            continue
-        tensor = tensor.cpu().contiguous()
-        storage = tensor.untyped_storage().data_ptr()
-        # Another view of memory that is written already: safetensors wants every tensor to own its bytes.
-        kept[name] = tensor.clone() if storage in storages else tensor
-        storages.add(storage)
-    # One entry only: the library writes several in random order.
-    return save(kept, {"aliases": json.dumps(aliases)} if aliases else None)
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file into memory of our own (not a map of the file); aliases are the same tensor again.
-
-    Raises:
-        ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, or it has more than
-            `MAX_TENSORS` tensors.
-    """
-    _check_header(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            names, metadata = list(file.keys()), file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in names}
-    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError) as error:
-        raise ModelError("not a valid safetensors file", file=path, found=error) from error
-    for alias, name in _parse_json(metadata.get("aliases", "{}").encode(), path).items():
-        if not isinstance(name, str) or name not in names or alias in names:
-            raise ModelError("an alias does not name a tensor", file=path, found=f"{alias!r} for {name!r}")
-        tensors[alias] = tensors[name]
-    return tensors
-
-
-def _check_header(path: Path) -> None:
-    """Look at the header (8 bytes length, then JSON) before the library takes memory for what it promises."""
-    with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(MAX_HEADER_BYTES, size - 8):
-            limit = f"a header of at most {MAX_HEADER_BYTES} bytes, within the file"
-            raise ModelError("not a safetensors file", file=path, expected=limit, found=f"{length} bytes of {size}")
-        header = _parse_json(file.read(length), path)
-    if len(header) > MAX_TENSORS + 1:
-        raise ModelError("too many tensors", file=path, expected=f"at most {MAX_TENSORS}", found=len(header))
