@@ -3,7 +3,7 @@
 Writing: a file appears under its name complete and on the disk itself, or not at all: it is written to a temporary
 sibling `.tmp-NAME-PID`, flushed, renamed, and the directory is flushed too. Permissions follow the umask.
 
-Reading: only regular files (never a link, pipe or device), only JSON (and safetensors, in `models/tensors.py`), and only
+Reading: only regular files (never a link, pipe or device), only JSON (safetensors: `models/tensors.py`), and only
 within limits that are checked before anything is parsed: a damaged or hostile file is one `ModelError` that names it.
 """
 

@@ -82,7 +82,11 @@ def evaluate(
 def read_test_set(
     source: str | Path, references: str | Path | Sequence[str | Path], *, group: bool = False
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The sources and, for each, its references."""
+    """The sources and, for each, its references.
+
+    Raises:
+        DataError: a file cannot be read, or they have different numbers of lines.
+    """
     files = [references] if isinstance(references, (str, Path)) else list(references)
     sources = [line.text for line in read_lines(source)]
     columns = [[line.text for line in read_lines(file)] for file in files]

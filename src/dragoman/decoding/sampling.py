@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.greedy import follow
@@ -42,7 +42,7 @@ def draw_tokens(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-) -> Tensor:
+) -> Int[Tensor, " rows"]:
     """The token of each row at which the cumulative probability, likeliest first, passes its uniform number.
 
     Args:

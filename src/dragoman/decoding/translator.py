@@ -225,7 +225,11 @@ class Translator:
         alignments: bool = False,
         first: int = 0,
     ) -> list[Translation]:
-        """`translate` with all options in one object."""
+        """`translate` with all options in one object.
+
+        Raises:
+            ConfigError: there are not as many prefixes as texts.
+        """
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
@@ -264,6 +268,7 @@ class Translator:
         """How likely the model finds each target, given its source.
 
         Raises:
+            ConfigError: this translator is an ensemble.
             DataError: there are not as many targets as sources.
         """
         if len(sources) != len(targets):

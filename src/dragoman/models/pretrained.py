@@ -124,7 +124,11 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path | None = No
 
 
 def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], file: Path | None = None) -> None:
-    """Refuse tensors whose names or shapes are not those of the model, naming the first that differs."""
+    """Refuse tensors whose names or shapes are not those of the model, naming the first that differs.
+
+    Raises:
+        ModelError: one is missing, left over, or of another shape.
+    """
     expected = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: list(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted(expected.keys() | found.keys()):

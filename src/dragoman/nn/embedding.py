@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -80,7 +80,7 @@ class SinusoidalPositions(nn.Module):
         self.d_model, self.layout = d_model, layout
         self._table: Tensor | None = None
 
-    def table(self, length: int, like: Tensor) -> Float[Tensor, "{length} d_model"]:
+    def table(self, length: int, like: Shaped[Tensor, "..."]) -> Float[Tensor, "{length} d_model"]:
         """The first `length` rows, in the type and on the device of `like`."""
         table = self._table
         if table is None or len(table) < length or table.dtype != like.dtype or table.device != like.device:
