@@ -6,6 +6,7 @@ Everything heavy is imported inside the verb that needs it, so that `dragoman --
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from io import BufferedIOBase
@@ -23,49 +24,61 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", show_default=False)]
-Source = Annotated[list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.")]
-Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.")]
-Pairs = Annotated[list[str] | None, typer.Option(help="Instead: .tsv with two columns, or .jsonl.")]
-DevSource = Annotated[list[str] | None, typer.Option(help="Held-out sources; split off training if absent.")]
-DevTarget = Annotated[list[str] | None, typer.Option(help="Held-out targets.")]
-DevPairs = Annotated[list[str] | None, typer.Option(help="Held-out pairs.")]
+Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", metavar="MODEL")]
+Source = Annotated[
+    list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
+]
+Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
+Pairs = Annotated[list[str] | None, typer.Option(help="Instead: .tsv with two columns, or .jsonl.", metavar="FILE")]
+DevSource = Annotated[
+    list[str] | None, typer.Option(help="Held-out sources; split off training if absent.", metavar="FILE")
+]
+DevTarget = Annotated[list[str] | None, typer.Option(help="Held-out targets.", metavar="FILE")]
+DevPairs = Annotated[list[str] | None, typer.Option(help="Held-out pairs.", metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[str, typer.Option(help="How the model is run: auto or module.")]
-BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search. [default: the model's]")]
-LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty. [default: the model's]")]
-Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.")]
-DecodingSet = Annotated[list[str] | None, typer.Option("--set", help="Any decoding setting, as key=value.")]
+BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: the model's]")]
+LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
+DecodingSet = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any decoding setting, as key=value; repeatable.", metavar="KEY=VALUE"),
+]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any setting, as key=value or section.key=value; repeatable.", show_default=False),
+    typer.Option("--set", help="Any setting, as key=value or section.key=value; repeatable.", metavar="KEY=VALUE"),
 ]
 
 
 @app.command()
 def train(
-    out: Annotated[Path, typer.Option(help="The run directory.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
     source: Source = None,
     target: Target = None,
     pairs: Pairs = None,
     dev_source: DevSource = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
-    prepared: Annotated[str | None, typer.Option(help="A directory made by `dragoman prepare`.")] = None,
+    prepared: Annotated[
+        str | None, typer.Option(help="Instead: a directory made by `dragoman prepare`.", metavar="DIR")
+    ] = None,
     config: Config = None,
     settings: Set = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.")] = None,
-    init_from: Annotated[str | None, typer.Option(help="Fine-tune: start from the weights of this run.")] = None,
+    init_from: Annotated[
+        str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on pairs of sequences; what you leave open is chosen from the corpus and the device."""
+    """Train a model on pairs of sequences. What you leave open is chosen from the corpus and the device."""
     files = {
         "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
         "dev_pairs": dev_pairs, "prepared": prepared,
@@ -83,7 +96,7 @@ def train(
 
 @app.command()
 def prepare(
-    out: Annotated[Path, typer.Option(help="Where to put the prepared data.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Where to put the prepared data.", metavar="DIR")],
     source: Source = None,
     target: Target = None,
     pairs: Pairs = None,
@@ -94,7 +107,7 @@ def prepare(
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Read, report on, tokenise and store a corpus, once, for `train --prepared`."""
+    """Read, check, tokenise and store a corpus. `train --prepared` then starts from it, as often as you like."""
     files = {
         "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
         "dev_pairs": dev_pairs,
@@ -110,12 +123,18 @@ def prepare(
 @app.command()
 def translate(
     model: Model,
-    input_: Annotated[Path | None, typer.Option("--input", help="Source lines. [default: standard input]")] = None,
-    output: Annotated[Path | None, typer.Option(help="Where to write. [default: standard output]")] = None,
-    ensemble: Annotated[list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.")] = None,
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")
+    ] = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.", metavar="MODEL")
+    ] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
-    nbest: Annotated[int | None, typer.Option(help="Print so many outputs: line, score, text.")] = None,
+    nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Print the score before each output.")] = False,
     alignments: Annotated[bool, typer.Option("--alignments", help="Print i-j pairs of pieces after each.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
@@ -124,12 +143,15 @@ def translate(
     engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
-    """Translate lines: as many lines out as in, in order, empty ones kept."""
+    """Translate lines. As many come out as went in, in order, empty ones kept."""
     from dragoman.decoding import Translator, format_translation
+    from dragoman.errors import ConfigError
 
     translator = Translator.from_pretrained([model, *(ensemble or [])], device=device, engine=engine)
     given = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
     options = translator.options(_decoding(settings, given))
+    if input_ is not None and output is not None and output.exists() and output.samefile(input_):
+        raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
     interactive = input_ is None and sys.stdin.isatty()
     lines = translator.translate_lines(
         _input_lines(input_), options, chunk=1 if interactive else 2048, alignments=alignments
@@ -148,15 +170,15 @@ def translate(
 @app.command()
 def evaluate(
     model: Model,
-    source: Annotated[Path, typer.Option(help="Source lines.", show_default=False)],
-    reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source lines.", metavar="FILE")],
+    reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
     metric: Annotated[
         str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer.")
     ] = "bleu,chrf",
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
-    hypotheses: Annotated[Path | None, typer.Option(help="Also write the outputs here.")] = None,
+    hypotheses: Annotated[Path | None, typer.Option(help="Also write the outputs here.", metavar="FILE")] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
@@ -164,7 +186,7 @@ def evaluate(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Translate a test set and score it, with intervals and signatures."""
+    """Translate a test set and score the outputs. Each score comes with its interval and signature."""
     from dragoman.decoding import Translator
     from dragoman.decoding import evaluate as run_evaluation
     from dragoman.decoding.output import one_line
@@ -188,14 +210,14 @@ def evaluate(
 
 @app.command()
 def compare(
-    first: Annotated[Path, typer.Argument(help="Outputs of one system.", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="Outputs of another.", show_default=False)],
-    reference: Annotated[Path, typer.Option(help="Reference lines.", show_default=False)],
+    first: Annotated[Path, typer.Argument(help="Outputs of one system.", metavar="FIRST")],
+    second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
+    reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
     metric: Annotated[str, typer.Option(help="As for evaluate.")] = "bleu",
     language: Annotated[str | None, typer.Option(help="Two-letter code of the target language.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Test whether two outputs differ in more than luck: paired bootstrap and approximate randomisation."""
+    """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
     from dragoman.evaluation import compare as run_comparison
     from dragoman.text import read_lines
 
@@ -207,20 +229,21 @@ def compare(
 @app.command()
 def score(
     model: Model,
-    source: Annotated[Path, typer.Option(help="Source lines.", show_default=False)],
-    target: Annotated[Path, typer.Option(help="Target lines, aligned.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source lines.", metavar="FILE")],
+    target: Annotated[Path, typer.Option(help="Target lines, aligned.", metavar="FILE")],
     tokens: Annotated[bool, typer.Option("--tokens", help="Also print each piece with its log-probability.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Log-probability (natural) of each given target, given its source."""
+    """Tell how likely each given target is. One natural log-probability a line, `</s>` included."""
     from dataclasses import asdict
 
     from dragoman.decoding import Translator
-    from dragoman.text import read_lines
+    from dragoman.text import ParallelCorpus
 
-    sources, targets = ([line.text for line in read_lines(path)] for path in (source, target))
-    for result in Translator.from_pretrained(model, device=device).score(sources, targets):
+    pairs = list(ParallelCorpus.from_files([source], [target]))
+    translator = Translator.from_pretrained(model, device=device)
+    for result in translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]):
         if as_json:
             _print_json(asdict(result), indent=None)
             continue
@@ -232,7 +255,7 @@ def score(
 @app.command()
 def complete(
     model: Model,
-    prompt: Annotated[str, typer.Argument(help="The beginning.")] = "",
+    prompt: Annotated[str, typer.Argument(help="The beginning.", metavar="PROMPT", show_default=False)] = "",
     beam_size: BeamSize = None,
     nbest: Annotated[int | None, typer.Option(help="Print so many continuations.")] = None,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw instead of searching.")] = False,
@@ -243,23 +266,21 @@ def complete(
     """Continue a prompt with a decoder-only model."""
     from dataclasses import asdict
 
-    from dragoman.config import DecodingConfig, validated
     from dragoman.decoding import Completer
 
     completer = Completer.from_pretrained(model, device=device)
-    changes = _decoding(settings, {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None})
-    options = validated(DecodingConfig, {**completer.decoding.model_dump(), **changes})
-    for one in completer.complete([prompt], options)[0]:
+    given = {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None}
+    for one in completer.complete([prompt], completer.options(_decoding(settings, given)))[0]:
         _print_json(asdict(one), indent=None) if as_json else print(one.text)
 
 
 @app.command()
 def average(
-    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    last: Annotated[int, typer.Option(help="How many checkpoints, counted from the last.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The model directory to make.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
+    last: Annotated[int, typer.Option(help="How many checkpoints, counted from the last.", min=1)],
+    out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
 ) -> None:
-    """Average the weights of a run's last checkpoints into a new model directory."""
+    """Average a run's last checkpoints into a new model directory."""
     from dragoman.training import average_run
 
     print(average_run(run, last, out))
@@ -267,7 +288,7 @@ def average(
 
 @app.command()
 def info(model: Model, as_json: Json = False) -> None:
-    """Tell what a model directory holds: shape, vocabularies, languages, engine, checkpoints."""
+    """Tell what a model directory holds. Shape, vocabularies, languages, decoding, engine, checkpoints."""
     from dragoman.training import describe_model
 
     found = describe_model(model)
@@ -275,19 +296,21 @@ def info(model: Model, as_json: Json = False) -> None:
         _print_json(found)
         return
     for key, value in found.items():
-        rows = value.items() if isinstance(value, dict) else None
-        text = ", ".join(value) if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else value
-        print(f"{key}:" if rows is not None else f"{key}: {text}")
-        for name, entry in rows or ():
-            print(f"  {name} = {entry}")
+        if isinstance(value, dict) and value:
+            print(f"{key}:")
+            for name, entry in value.items():
+                print(f"  {name} = {entry}")
+        else:
+            text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
+            print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {text}")
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")] = Path("runs/demo"),
     direction: Annotated[str, typer.Option(help="zh-en or en-zh.")] = "zh-en",
 ) -> None:
-    """Train a small Chinese-English model on the corpus that ships with the package, and show it at work."""
+    """Train a small Chinese-English model, and show it at work. The corpus ships with the package."""
     from dragoman.demo import run_demo
     from dragoman.demo.show import DIRECTIONS
 
@@ -317,10 +340,11 @@ def _decoding(settings: list[str] | None, named: dict[str, Any]) -> dict[str, An
     from dragoman.config import parse_assignments
     from dragoman.errors import ConfigError
 
-    tree = parse_assignments(f"decoding.{one.removeprefix('decoding.')}" for one in settings or [])
-    if set(tree) - {"decoding"}:
-        raise ConfigError("only decoding settings can be changed here", found=", ".join(tree))
-    return {**tree.get("decoding", {}), **{key: value for key, value in named.items() if value is not None}}
+    decoding = (tree := parse_assignments(settings or [])).pop("decoding", {})
+    if tree:
+        found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
+        raise ConfigError("only decoding settings can be changed here", found=found)
+    return {**decoding, **{key: value for key, value in named.items() if value is not None}}
 
 
 def _input_lines(path: Path | None) -> Iterator[str]:
@@ -349,13 +373,18 @@ def main() -> None:
     from dragoman.errors import DragomanError
 
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain again when it closes standard output.
-        sys.stderr.close()
-        raise SystemExit(141) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    except OSError as error:
+        # What is left cannot be written: Python would try, and complain, again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output and has gone needs no message; a full disk or a forbidden place does.
+        if not isinstance(error, BrokenPipeError):
+            place = "" if error.filename is None else f"{error.filename}: "
+            print(f"dragoman: {place}{error.strerror or error}", file=sys.stderr)
+        raise SystemExit(1) from None

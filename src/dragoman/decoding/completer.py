@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.search import NextTokenModel, SearchRequest
-from dragoman.decoding.translator import Alternative, search
+from dragoman.decoding.translator import Alternative, changed_options, search
 from dragoman.engines import choose_device, choose_engine
 from dragoman.errors import ModelError
 from dragoman.models import load_pretrained
@@ -44,6 +45,10 @@ class Completer:
             raise ModelError("only a decoder-only model completes", file=path, found=loaded.config.family, hint=hint)
         chosen, _ = choose_engine(loaded.model, engine)
         return cls(chosen, TokenizerPair.load(path).target, loaded.decoding)
+
+    def options(self, changes: dict[str, Any]) -> DecodingConfig:
+        """The model's decoding options with some changed, checked together."""
+        return changed_options(self.decoding, changes)
 
     def complete(self, prompts: Sequence[str], options: DecodingConfig | None = None) -> list[list[Alternative]]:
         """The `n_best` continuations of each prompt, best first; each text begins with the prompt.

@@ -99,6 +99,18 @@ def search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesi
     return beam_search(model, request)
 
 
+def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """Decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
+
+    Raises:
+        ConfigError: an option is unknown or wrong, or two contradict each other.
+    """
+    n_best = changes.get("n_best")
+    if isinstance(n_best, int) and "beam_size" not in changes:
+        changes = {**changes, "beam_size": max(options.beam_size, n_best)}
+    return validated(DecodingConfig, {**options.model_dump(), **changes})
+
+
 class Translator:
     """Translates strings with one model, or with several that share their tokenizers.
 
@@ -212,9 +224,7 @@ class Translator:
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """The model's decoding options with some changed, checked together."""
-        if changes.get("n_best", 1) > 1 and "beam_size" not in changes:
-            changes = {**changes, "beam_size": max(self.decoding.beam_size, changes["n_best"])}
-        return validated(DecodingConfig, {**self.decoding.model_dump(), **changes})
+        return changed_options(self.decoding, changes)
 
     def translate_with(
         self,

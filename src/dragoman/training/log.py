@@ -133,3 +133,11 @@ def _tensorboard(directory: Path) -> SummaryWriter:
         hint = "pip install 'dragoman[tensorboard]', or leave training.tensorboard off"
         raise ConfigError("TensorBoard is not installed", hint=hint) from error
     return SummaryWriter(str(directory / "tensorboard"))
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it."""
+    for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds:.0f} seconds"

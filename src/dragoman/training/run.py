@@ -27,7 +27,7 @@ from dragoman.training.card import write_card
 from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, load_checkpoint, newest_checkpoint
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.lock import RunLock
-from dragoman.training.log import RunLog
+from dragoman.training.log import RunLog, duration
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Progress, Trainer
@@ -224,7 +224,7 @@ class _Session:
         seconds = estimate_seconds(self.config, data, device)
         self.log.line(
             f"{count_parameters(model):,} parameters on {device}; up to {self.config.training.max_steps:,} updates, "
-            f"about {_duration(seconds)} unless it stops earlier"
+            f"about {duration(seconds)} unless it stops earlier"
         )
         return Trainer(model.to(device), data, self.config, self.directory, self.log, config_hash(self.config))
 
@@ -259,7 +259,7 @@ class _Session:
         fill_best(trainer.model, self.directory)
         final = validate(trainer.model, trainer.data, self.config, trainer.autocast)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, command=_command())
-        self.log.line(f"done: {progress.step:,} updates in {_duration(progress.seconds)}; kept {kept}")
+        self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / 'README.md'}")
 
     def _average(self, trainer: Trainer, count: int) -> bool:
@@ -306,10 +306,3 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
 
 def _command() -> str:
     return " ".join(["dragoman", *sys.argv[1:]]) if Path(sys.argv[0]).name == "dragoman" else "dragoman.train(...)"
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.1f} {name}"
-    return f"{seconds:.0f} seconds"

@@ -23,7 +23,7 @@ from dragoman.models.pretrained import save_weights
 from dragoman.nn import Transformer
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import Checkpoint, prune, save_checkpoint
-from dragoman.training.log import RunLog
+from dragoman.training.log import RunLog, duration
 from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.training.schedule import learning_rate
 from dragoman.training.seeding import seed_all
@@ -238,7 +238,7 @@ class Trainer:
             "accuracy": sums.correct / labels,
             "learning_rate": self.rate(step),
             "gradient_norm": self.gradient_norm,
-            "target_tokens_per_second": round(since.rate(sums.labels), 1),
+            "target_tokens_per_second": round(since.rate(sums), 1),
             "source_tokens": sums.source_tokens,
             "target_tokens": sums.labels,
             "seconds": round(self.progress.seconds, 3),
@@ -250,7 +250,10 @@ class Trainer:
         )
         self.log.advance(step, status)
         if not self.log.has_bar:
-            self.log.line(f"step {step:,}/{settings.max_steps:,}  epoch {self.progress.epoch + 1}  {status}")
+            left = duration(((settings.max_steps or step) - step) * since.seconds_per_update)
+            self.log.line(
+                f"step {step:,}/{settings.max_steps:,}  epoch {self.progress.epoch + 1}  {status}  {left} left"
+            )
 
     def _pause(self, stop: StopSignals) -> None:
         """Between two updates: validate, save, stop, each when it is due."""
@@ -326,14 +329,18 @@ class Trainer:
 
 
 class _Clock:
-    """Tokens per second since it was last asked."""
+    """Speed since it was last asked; what was summed before this start does not count."""
 
     def __init__(self, sums: Sums) -> None:
         self.last = time.perf_counter()
-        self.carried = sums.labels  # trained before this start
+        self.carried = (sums.labels, sums.updates)
+        self.seconds_per_update = 0.0
 
-    def rate(self, labels: int) -> float:
+    def rate(self, sums: Sums) -> float:
+        """Target tokens per second."""
         now = time.perf_counter()
-        rate = (labels - self.carried) / max(1e-9, now - self.last)
-        self.last, self.carried = now, 0
+        labels, updates = (total - part for total, part in zip((sums.labels, sums.updates), self.carried, strict=True))
+        self.seconds_per_update = (now - self.last) / max(1, updates)
+        rate = labels / max(1e-9, now - self.last)
+        self.last, self.carried = now, (0, 0)
         return rate

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from runs import small_config, write_corpus
+
+from dragoman.config import TrainConfig, make_config
+from dragoman.data import Prepared, prepare
+from dragoman.training import defaults
+from dragoman.training.defaults import complete, describe, estimate_seconds
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Prepared:
+    folder = tmp_path_factory.mktemp("data")
+    return prepare(small_config(folder), folder / "prepared")
+
+
+@pytest.fixture
+def chosen(data, monkeypatch):
+    """Completes a configuration for a corpus of so many target tokens."""
+
+    def run(tokens: int, device: str = "cpu", **sections) -> TrainConfig:
+        monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
+        return complete(make_config({"out": "run", **sections}), data, torch.device(device))[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("tokens", "device", "d_model", "layers"),
+    [
+        (50_000, "cpu", 128, 2),
+        (450_000, "cpu", 256, 3),
+        (9_000_000, "cpu", 256, 3),
+        (9_000_000, "cuda", 512, 5),
+        (90_000_000, "cuda", 512, 6),
+    ],
+)
+def test_the_model_grows_with_the_corpus_as_far_as_the_device_carries(chosen, tokens, device, d_model, layers):
+    model = chosen(tokens, device).model
+    assert (model.d_model, model.num_encoder_layers, model.num_decoder_layers) == (d_model, layers, layers)
+
+
+def test_nothing_is_left_open_and_every_choice_has_a_reason(data):
+    config, choices = complete(make_config({"out": "run"}), data, torch.device("cpu"))
+    optional = {"d_k", "d_v", "max_minutes", "init_from", "threads", "save_every", "source_language", "target_language"}
+    for section in ("model", "training", "validation"):
+        for key, value in getattr(config, section):
+            assert value is not None or key in optional, f"{section}.{key}"
+    assert {choice.key for choice in choices} >= {"model.d_model", "training.max_steps", "validation.metric"}
+    assert all(choice.reason in line for choice, line in zip(choices, describe(choices), strict=True))
+
+
+def test_what_is_given_is_kept_and_the_rest_fits_it(chosen):
+    config = chosen(450_000, model={"d_model": 90}, training={"max_steps": 500, "schedule": "paper"})
+    assert config.model.d_model == 90
+    assert config.model.num_heads == 3, "four heads do not divide 90"
+    assert config.training.max_steps == 500
+    assert config.training.warmup_steps == 100
+    assert config.training.learning_rate == 2.0, "for the paper's formula this is a factor"
+
+
+def test_text_is_judged_by_bleu_and_symbols_by_exact_match(chosen, data, tmp_path):
+    assert chosen(1000).validation.metric == "exact"
+    write_corpus(tmp_path)
+    text = small_config(tmp_path).replace({"tokenizer": {"kind": "character"}})
+    config, _ = complete(make_config({"out": "run"}), prepare(text, tmp_path / "p"), torch.device("cpu"))
+    assert config.validation.metric == "bleu"
+
+
+def test_the_estimate_follows_the_work(data, monkeypatch):
+    monkeypatch.setattr(defaults, "_operations_per_second", lambda _: 1e9)
+    config = complete(make_config({"out": "run"}), data, torch.device("cpu"))[0]
+    double = config.replace({"training": {**config.training.model_dump(), "max_steps": 2 * config.training.max_steps}})
+    capped = config.replace({"training": {**config.training.model_dump(), "max_minutes": 0.01}})
+    once, twice, short = (estimate_seconds(one, data, torch.device("cpu")) for one in (config, double, capped))
+    assert twice == pytest.approx(2 * once)
+    assert short == pytest.approx(0.6)
