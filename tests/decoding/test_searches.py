@@ -182,3 +182,21 @@ def test_an_ensemble_averages_probabilities():
     assert tokens(beam_search(twice, asked)) == tokens(beam_search(members[0], asked))
     with pytest.raises(ValueError, match="positive weights"):
         Ensemble(members, [1.0])
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
+def test_special_ids_may_be_others(search):
+    """Founding systems number their special tokens differently: a model with ids exchanged gives outputs exchanged."""
+
+    class Renumbered(HistoryModel):
+        swap = torch.tensor([3, 1, 0, 2, *range(4, 9)])  # ours -> theirs: pad 3, bos 0, eos 2
+
+        def distribution(self, source, history):
+            back = self.swap.argsort()
+            ours = super().distribution(back[source].tolist(), back[history].tolist())
+            return ours[back]
+
+    asked = request(rows=3, beam_size=3, max_length=5, sampling=search is sample)
+    source = Renumbered.swap[asked.source]
+    theirs = SearchRequest(source, [2] * 3, asked.options, bos=0, eos=2, never=(3, 0))
+    assert tokens(search(Renumbered(9, 4), theirs)) == tokens(search(HistoryModel(9, 4), asked))

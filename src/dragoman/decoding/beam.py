@@ -17,7 +17,6 @@ from dragoman.decoding.search import (
     State,
     length_penalty,
 )
-from dragoman.text.tokenizer import BOS, EOS
 
 
 def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -78,6 +77,7 @@ class _Beam:
     width: int
     state: State
     tokens: Int[Tensor, " rows"]
+    eos: int
     totals: Float[Tensor, "sentences width"]
     history: Int[Tensor, "rows len"]
     values: Float[Tensor, "rows len"]
@@ -92,7 +92,8 @@ class _Beam:
             sentences=list(range(count)),
             width=1,  # one row per sentence, `<s>`; the first step makes beam_size of it
             state=model.start(source),
-            tokens=source.new_full((count,), BOS),
+            tokens=source.new_full((count,), request.bos),
+            eos=request.eos,
             totals=torch.zeros(count, 1, dtype=torch.float64, device=source.device),
             history=source.new_empty(count, 0),
             values=torch.zeros(count, 0, dtype=torch.float64, device=source.device),
@@ -111,7 +112,7 @@ class _Beam:
         row = first_row + parent
         value = log_probs[row, token].double()
 
-        ends = (token == EOS) & (best > float("-inf"))
+        ends = (token == self.eos) & (best > float("-inf"))
         self._finish(ends[:, :size], row, value)
 
         lives, picked = _first_live(ends, best, size)

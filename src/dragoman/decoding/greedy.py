@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from dragoman.decoding.search import Constraints, Hypothesis, NextTokenModel, SearchRequest, length_penalty
-from dragoman.text.tokenizer import BOS, EOS
 
 Chooser = Callable[[Tensor, list[int]], Tensor]
 
@@ -35,7 +34,7 @@ def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser) -> li
     rows = list(range(count))
     history = source.new_empty(count, 0)
     kept: list[list[float]] = [[] for _ in range(count)]
-    tokens = source.new_full((count,), BOS)
+    tokens = source.new_full((count,), request.bos)
     state = model.start(source)
     while rows:
         log_probs, state = model.step(state, tokens)
@@ -44,7 +43,7 @@ def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser) -> li
         chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
         for row, value in zip(rows, chosen, strict=True):
             kept[row].append(value)
-        ended = tokens == EOS
+        ended = tokens == request.eos
         if ended.any():
             for index in ended.nonzero()[:, 0].tolist():
                 row = rows[index]

@@ -34,7 +34,7 @@ def format_translation(
         yield json.dumps({"line": number, **result.to_dict()}, ensure_ascii=False)
         return
     if n_best:
-        for one in result.alternatives or (result,):
+        for one in result.alternatives:
             yield f"{number}\t{one.score:.4f}\t{one_line(one.text)}"
         return
     text = one_line(result.text)

@@ -17,8 +17,6 @@ from torch import Tensor
 from dragoman.config import DecodingConfig
 from dragoman.text.tokenizer import BOS, EOS, PAD
 
-NEVER_GENERATED = (PAD, BOS)
-
 
 @runtime_checkable
 class State(Protocol):
@@ -89,6 +87,9 @@ class SearchRequest:
         options: what holds for all rows.
         prefixes: ids that each output must begin with; empty is none.
         seeds: for sampling, one per row; the same row and seed give the same output among any batch mates.
+        bos: the token before the first one.
+        eos: the token after the last one.
+        never: tokens that are never emitted.
     """
 
     source: Int[Tensor, "batch src"]
@@ -96,6 +97,9 @@ class SearchRequest:
     options: DecodingConfig
     prefixes: Sequence[Sequence[int]] = ()
     seeds: Sequence[int] = ()
+    bos: int = BOS
+    eos: int = EOS
+    never: tuple[int, ...] = (PAD, BOS)
     max_lengths: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,8 +117,9 @@ class SearchRequest:
 class Constraints:
     """Which tokens each row may emit next; the rest get probability zero (log-probability -inf).
 
-    Never `<pad>` or `<s>`; nothing but the forced prefix while it lasts; no `</s>` before the minimum length; nothing
-    but `</s>` at the maximum length; no repeated n-gram. Log-probabilities are not renormalised.
+    Never what the request forbids (`<pad>` and `<s>`); nothing but the forced prefix while it lasts; no `</s>` before
+    the minimum length; nothing but `</s>` at the maximum length; no repeated n-gram. Log-probabilities are not
+    renormalised.
     """
 
     def __init__(self, request: SearchRequest) -> None:
@@ -123,7 +128,8 @@ class Constraints:
         self.shortest_maximum = min(request.max_lengths, default=0)
         self.prefixes = request.prefixes
         self.longest_prefix = max((len(prefix) for prefix in request.prefixes), default=0)
-        self.never = torch.tensor(NEVER_GENERATED, device=request.source.device)
+        self.eos = request.eos
+        self.never = torch.tensor(request.never, dtype=torch.long, device=request.source.device)
 
     def apply(
         self,
@@ -141,17 +147,17 @@ class Constraints:
         step = history.shape[1]
         log_probs = log_probs.index_fill(1, self.never, float("-inf"))
         if step < self.options.min_length:
-            log_probs[:, EOS] = float("-inf")
+            log_probs[:, self.eos] = float("-inf")
         size = self.options.no_repeat_ngram
         if size and step >= size:
             for row, tokens in enumerate(history.tolist()):
                 log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
                 if log_probs[row].max() == float("-inf"):
-                    _only(log_probs[row], EOS)
+                    _only(log_probs[row], self.eos)
         if step >= self.shortest_maximum:
             for row, sentence in enumerate(sentences):
                 if step >= self.max_lengths[sentence]:
-                    _only(log_probs[row], EOS)
+                    _only(log_probs[row], self.eos)
         if step < self.longest_prefix:
             for row, sentence in enumerate(sentences):
                 if step < len(self.prefixes[sentence]):

@@ -258,7 +258,7 @@ class Translator:
             aligned = self._align(request, found) if alignments else [None] * len(rows)
             for row, ids, hypotheses, alignment in zip(rows, kept, found, aligned, strict=True):
                 results[row] = self._translation(texts[row], ids, hypotheses, alignment, len(sources[row]) > len(ids))
-        return [self._empty(text) if result is None else result for text, result in zip(texts, results, strict=True)]
+        return [result or _nothing(text, alignments) for text, result in zip(texts, results, strict=True)]
 
     def translate_lines(
         self, lines: Iterable[str], options: DecodingConfig, *, chunk: int = 2048, alignments: bool = False
@@ -341,8 +341,12 @@ class Translator:
             truncated=truncated,
         )  # fmt: skip
 
-    def _empty(self, text: str) -> Translation:
-        return Translation("", 0.0, 0.0, (), (), source=text, source_tokens=(), alternatives=())
+
+def _nothing(text: str, alignments: bool) -> Translation:
+    """The translation of an empty or blank text."""
+    empty = Alternative("", 0.0, 0.0, (), ())
+    alignment = () if alignments else None
+    return Translation("", 0.0, 0.0, (), (), source=text, source_tokens=(), alternatives=(empty,), alignment=alignment)
 
 
 def _check_sizes(path: Path, pretrained: Pretrained, tokenizers: TokenizerPair) -> None:
