@@ -36,7 +36,7 @@ clean: ## remove the environment and every cache
 
 # The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.
 $(VENV)/.installed: $(SETUP)
-	sh scripts/setup_environment.sh
+	sh scripts/setup_environment.sh plot
 	@touch $@
 
 $(VENV)/.installed-dev: $(SETUP)
