@@ -94,9 +94,9 @@ class _Beam:
             state=model.start(source),
             tokens=source.new_full((count,), request.bos),
             eos=request.eos,
-            totals=torch.zeros(count, 1, dtype=torch.float64, device=source.device),
+            totals=torch.zeros(count, 1, device=source.device),  # takes the model's type at the first step
             history=source.new_empty(count, 0),
-            values=torch.zeros(count, 0, dtype=torch.float64, device=source.device),
+            values=torch.zeros(count, 0, device=source.device),
         )
 
     def advance(self, log_probs: Float[Tensor, "rows vocab"]) -> None:
@@ -110,7 +110,7 @@ class _Beam:
         parent, token = place // vocab, place % vocab
         first_row = torch.arange(len(self.sentences), device=place.device)[:, None] * self.width
         row = first_row + parent
-        value = log_probs[row, token].double()
+        value = log_probs[row, token]
 
         ends = (token == self.eos) & (best > float("-inf"))
         self._finish(ends[:, :size], row, value)

@@ -52,7 +52,8 @@ def draw_tokens(
         top_k: only the k likeliest tokens; 0 is all (Fan et al. 2018).
         top_p: only the likeliest tokens that together reach this probability (Holtzman et al. 2020).
     """
-    ranked, tokens = (log_probs.double() / temperature).sort(dim=-1, descending=True, stable=True)
+    wide = log_probs.to(torch.float32 if log_probs.device.type == "mps" else torch.float64)  # MPS has no float64
+    ranked, tokens = (wide / temperature).sort(dim=-1, descending=True, stable=True)
     if top_k:
         ranked[:, top_k:] = float("-inf")
     before = ranked.softmax(-1).cumsum(-1).roll(1, dims=-1)
@@ -62,5 +63,5 @@ def draw_tokens(
     reached = ranked.softmax(-1).cumsum(-1)
     # Rounding may leave the last sum below the number drawn: the last token that is possible at all is the limit.
     possible = (ranked > float("-inf")).sum(-1) - 1
-    place = (reached <= uniform.to(reached.device)[:, None]).sum(-1).minimum(possible)
+    place = (reached <= uniform.to(reached.dtype).to(reached.device)[:, None]).sum(-1).minimum(possible)
     return tokens.gather(1, place[:, None])[:, 0]

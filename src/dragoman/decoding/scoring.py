@@ -51,4 +51,4 @@ def score_parallel(
 
 
 def _unpadded(values: Float[Tensor, "batch labels"], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-    return [row[: len(target) + 1] for row, target in zip(values.double().tolist(), targets, strict=True)]
+    return [row[: len(target) + 1] for row, target in zip(values.tolist(), targets, strict=True)]

@@ -45,6 +45,8 @@ SIZES = (
 LARGEST_ON_CPU = 1
 # What training reaches of the speed of a large product: measured 0.6 to 0.9 on CPUs with these models.
 SHARE_OF_PEAK = 0.7
+# Seconds an update takes however little it computes.
+CALLS_PER_UPDATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
     operations = 6.0 * weights * per_update * training.max_steps
-    seconds = operations / (SHARE_OF_PEAK * _operations_per_second(device))
+    seconds = operations / (SHARE_OF_PEAK * _operations_per_second(device)) + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
 
 
