@@ -15,14 +15,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dragoman.errors import ConfigError
+from dragoman.files import write_bytes
 
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
 Layers = Annotated[int, Field(ge=0, le=1000)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+# A `Path` is taken for its text, and one file may stand without a list.
+PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
+Files = Annotated[
+    tuple[PathText, ...], BeforeValidator(lambda value: [value] if isinstance(value, (str, Path)) else value)
+]
 S = TypeVar("S", bound="Section")
 
 
@@ -32,8 +38,12 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def replace(self: S, changes: Mapping[str, object]) -> S:
-        """A copy with the named fields changed, validated again."""
-        return self.__class__.model_validate({**self.model_dump(), **changes})
+        """A copy with the named fields changed, validated again.
+
+        Raises:
+            ConfigError: the changed fields do not hold together with the others.
+        """
+        return validated(self.__class__, {**self.model_dump(exclude_unset=True), **changes})
 
 
 class ModelConfig(Section):
@@ -89,16 +99,16 @@ class ModelConfig(Section):
 class DataConfig(Section):
     """Where the pairs are, and what is left out of them."""
 
-    source: tuple[str, ...] = Field((), description="source files, line-aligned with target; .gz is read as it is")
-    target: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = Field((), description="instead: .tsv (two columns) or .jsonl (source, target) files")
-    dev_source: tuple[str, ...] = Field((), description="held-out pairs for validation; split off train if absent")
-    dev_target: tuple[str, ...] = ()
-    dev_pairs: tuple[str, ...] = ()
-    test_source: tuple[str, ...] = Field((), description="only to report their overlap with training, nothing else")
-    test_target: tuple[str, ...] = ()
-    test_pairs: tuple[str, ...] = ()
-    prepared: str | None = Field(None, description="a directory made by `prepare`, instead of the files above")
+    source: Files = Field((), description="source files, line-aligned with target; .gz is read as it is")
+    target: Files = ()
+    pairs: Files = Field((), description="instead: .tsv (two columns) or .jsonl (source, target) files")
+    dev_source: Files = Field((), description="held-out pairs for validation; split off train if absent")
+    dev_target: Files = ()
+    dev_pairs: Files = ()
+    test_source: Files = Field((), description="only to report their overlap with training, nothing else")
+    test_target: Files = ()
+    test_pairs: Files = ()
+    prepared: PathText | None = Field(None, description="a directory made by `prepare`, instead of the files above")
     source_language: str | None = Field(None, description="two-letter code; guessed from file suffix when it is one")
     target_language: str | None = Field(None, description="two-letter code; chooses the tokenizer of BLEU")
     on_bad_text: Literal["stop", "replace", "skip"] = Field("stop", description="what a line that is not UTF-8 does")
@@ -148,7 +158,7 @@ class TrainingConfig(Section):
     patience: NotNegative | None = Field(None, description="stop after so many validations without a better one")
     ema_decay: Rate = Field(0.0, description="exponential moving average of the weights; 0 is off")
     average_last: NotNegative = Field(0, description="average so many last checkpoints at the end; 0 is off")
-    init_from: str | None = Field(None, description="start from the weights and tokenizer of this run")
+    init_from: PathText | None = Field(None, description="start from the weights and tokenizer of this run")
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Positive | None = Field(None, description="CPU threads; PyTorch's own choice if unset")
@@ -197,13 +207,15 @@ class DecodingConfig(Section):
     def _check(self) -> DecodingConfig:
         if not self.sampling and self.n_best > self.beam_size:
             raise ValueError(f"n_best {self.n_best} is more than beam_size {self.beam_size}")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}")
         return self
 
 
 class TrainConfig(Section):
     """Everything `train` needs: the tree that is written to `config.toml`."""
 
-    out: str = Field(description="the run directory")
+    out: PathText = Field(description="the run directory")
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()
@@ -242,34 +254,33 @@ FOREIGN_NAMES = {
 }  # fmt: skip
 
 
-def find_setting(name: str) -> tuple[str, str]:
-    """Section and key of a setting given as `key` or `section.key`.
+def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str]:
+    """Section and key of a setting given as `key` or `section.key`, perhaps in a file.
 
     Raises:
-        ConfigError: the name is unknown (with our name for a known foreign one, or the nearest of ours) or is in more
-            than one section.
+        ConfigError: the name is unknown; the hint is our name for a known foreign one, or the nearest of ours.
     """
     section, dot, key = name.rpartition(".")
     if dot:
         if section not in SECTIONS:
-            raise ConfigError(f"there is no section {section!r}", expected=", ".join(SECTIONS), found=name)
+            raise ConfigError(f"there is no section {section!r}", file=file, expected=", ".join(SECTIONS), found=name)
         if key in SECTIONS[section].model_fields:
             return section, key
-        raise _unknown(key, name)
-    homes = [section for section, fields in SECTIONS.items() if name in fields.model_fields]
-    if len(homes) == 1:
-        return homes[0], name
-    if homes:
-        raise ConfigError(f"{name} is in several sections", expected=" or ".join(f"{home}.{name}" for home in homes))
-    raise _unknown(name, name)
+        raise _unknown(key, name, file)
+    for home, fields in SECTIONS.items():
+        if name in fields.model_fields:
+            return home, name
+    raise _unknown(name, name, file)
 
 
-def _unknown(key: str, shown: str) -> ConfigError:
+def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
+    homes = {name: section for section, fields in SECTIONS.items() for name in fields.model_fields}
+    hint = None
     if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
-        return ConfigError(f"unknown setting {shown!r}", hint=f"{key!r} is called {ours!r} here")
-    every = [name for fields in SECTIONS.values() for name in fields.model_fields]
-    near = difflib.get_close_matches(key, every, n=1)
-    return ConfigError(f"unknown setting {shown!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+        hint = f"{key!r} is called {ours!r} here"
+    elif near := difflib.get_close_matches(key, homes, n=1):
+        hint = f"did you mean '{homes[near[0]]}.{near[0]}'?"
+    return ConfigError(f"unknown setting {shown!r}", file=file, hint=hint)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -307,9 +318,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     for name, value in tree.items():
         if isinstance(value, dict):
             for key in value:
-                find_setting(f"{name}.{key}")
+                find_setting(f"{name}.{key}", file=path)
         elif name != "out":
-            section, _ = find_setting(name)
+            section, _ = find_setting(name, file=path)
             raise ConfigError(f"{name} stands outside its section", file=path, hint=f"put it under [{section}]")
     if isinstance(tree.get("data"), dict):
         tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
@@ -366,4 +377,4 @@ def write_toml(config: TrainConfig, path: str | Path) -> None:
     import tomli_w
 
     tree = config.model_dump(mode="json", exclude_none=True)
-    Path(path).write_text(tomli_w.dumps(tree), encoding="utf-8", newline="\n")
+    write_bytes(Path(path), tomli_w.dumps(tree).encode())

@@ -18,6 +18,7 @@ from dragoman.decoding import (
     sample,
     score_serial,
 )
+from dragoman.errors import ModelError
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from oracle.search import HistoryModel, exhaustive
 
@@ -200,3 +201,40 @@ def test_special_ids_may_be_others(search):
     source = Renumbered.swap[asked.source]
     theirs = SearchRequest(source, [2] * 3, asked.options, bos=0, eos=2, never=(3, 0))
     assert tokens(search(Renumbered(9, 4), theirs)) == tokens(search(HistoryModel(9, 4), asked))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_unlikely_early_ends_do_not_stop_a_likely_output(alpha):
+    """A model that is sure of its next token: at each step the runners-up are ends that nobody wants."""
+
+    class Sure(HistoryModel):
+        def distribution(self, source, history):
+            right = EOS if len(history) > 20 else 4 + len(history) % 3
+            probabilities = torch.full((self.vocab,), 1e-6, dtype=torch.float64)
+            probabilities[EOS] = 1e-4
+            probabilities[right] = 0.999
+            return probabilities.log()
+
+    asked = request(rows=1, beam_size=4, length_penalty=alpha, max_length=30)
+    ((best, *_),) = beam_search(Sure(8), asked)
+    ((greedy,),) = greedy_search(Sure(8), asked)
+    assert best.tokens == greedy.tokens
+    assert len(best.tokens) == 20
+
+
+def test_a_forced_prefix_keeps_its_own_value_whatever_else_is_forbidden():
+    model = HistoryModel(9, 3)
+    asked = request(rows=1, prefixes=[[4, 4, 4, 4]], beam_size=3, n_best=3, max_length=6, no_repeat_ngram=1)
+    for found in beam_search(model, asked)[0]:
+        (forced,) = score_serial(model, asked.source, [found.tokens])
+        assert found.token_log_probabilities == pytest.approx(forced, abs=1e-12)
+
+
+def test_a_model_that_gives_nan_is_an_error_and_no_endless_loop():
+    class Broken(HistoryModel):
+        def distribution(self, source, history):
+            return torch.full((self.vocab,), math.nan, dtype=torch.float64)
+
+    for search in (greedy_search, beam_search):
+        with pytest.raises(ModelError, match="NaN"):
+            search(Broken(8), request(rows=2, beam_size=3))

@@ -22,11 +22,12 @@ def test_inverse_sqrt_is_the_papers_shape_with_its_peak_given():
 
 
 def test_cosine_rises_to_its_peak_and_falls_to_zero():
-    assert cosine(5, 1.0, 10, 110) == 0.5
-    assert cosine(10, 1.0, 10, 110) == 1.0
-    assert cosine(60, 1.0, 10, 110) == pytest.approx(0.5)
-    assert cosine(110, 1.0, 10, 110) == pytest.approx(0.0, abs=1e-15)
-    assert cosine(500, 1.0, 10, 110) == pytest.approx(0.0, abs=1e-15)
+    assert cosine(5, 1.0, 10, 109) == 0.5
+    assert cosine(10, 1.0, 10, 109) == 1.0
+    assert cosine(60, 1.0, 10, 109) == pytest.approx(0.5)
+    assert 0 < cosine(109, 1.0, 10, 109) < 0.001, "the last update still counts"
+    assert cosine(110, 1.0, 10, 109) == pytest.approx(0.0, abs=1e-15)
+    assert cosine(500, 1.0, 10, 109) == pytest.approx(0.0, abs=1e-15)
 
 
 def test_constant_stays():

@@ -42,8 +42,8 @@ class Batch:
         """The same batch on a device."""
         return replace(
             self,
-            source=self.source.to(device, non_blocking=True),
-            target=self.target.to(device, non_blocking=True),
+            source=self.source.to(device),
+            target=self.target.to(device),
         )
 
 

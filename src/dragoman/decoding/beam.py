@@ -15,8 +15,10 @@ from dragoman.decoding.search import (
     NextTokenModel,
     SearchRequest,
     State,
+    check_numbers,
     length_penalty,
 )
+from dragoman.errors import ModelError
 
 
 def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -25,7 +27,11 @@ def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypo
     At each step the 2K best continuations of a sentence's K live hypotheses are ranked by log-probability. Those among
     the first K that end in `</s>` are finished; the K best others live on. (Looking at 2K leaves K to live on even if
     K end; taking ends only from the first K makes a beam of 1 greedy search.) A sentence is done, and leaves the batch,
-    once K hypotheses are finished or no live one can still enter its `n_best`.
+    once K hypotheses are finished that are all better than the best live one as it stands, or no live one can still
+    enter its `n_best`.
+
+    Raises:
+        ModelError: the model gives NaN, or zero probability to every output of a row.
     """
     beam = _Beam.start(model, request)
     constraints = Constraints(request)
@@ -34,6 +40,10 @@ def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypo
         owners = [sentence for sentence in beam.sentences for _ in range(beam.width)]
         log_probs = constraints.apply(log_probs, beam.history, owners)
         beam.advance(log_probs)
+    if not all(pool.finished for pool in beam.pools):
+        raise ModelError(
+            "the model finds every output impossible", hint="a forced prefix may be one it cannot continue"
+        )
     return [pool.best(request.options.n_best) for pool in beam.pools]
 
 
@@ -54,10 +64,13 @@ class _Pool:
         return sorted(self.finished, key=lambda hypothesis: -hypothesis.score)[:count]
 
     def is_full(self, best_live: float, length: int) -> bool:
-        """Whether nothing better can come, given the best live log-probability and its tokens so far."""
-        if best_live == float("-inf") or len(self.finished) >= self.options.beam_size:
+        """Whether to stop, given the best live log-probability and its tokens so far."""
+        if best_live == float("-inf"):
             return True
-        wanted = self.options.n_best
+        size, wanted = self.options.beam_size, self.options.n_best
+        # Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
+        if len(self.finished) >= size and best_live / self._penalty(length) <= self.best(size)[-1].score:
+            return True
         if len(self.finished) < wanted:
             return False
         # A log-probability only falls and its penalty only rises with length: this bounds every continuation.
@@ -94,7 +107,7 @@ class _Beam:
             state=model.start(source),
             tokens=source.new_full((count,), request.bos),
             eos=request.eos,
-            totals=torch.zeros(count, 1, device=source.device),  # takes the model's type at the first step
+            totals=torch.zeros(count, 1, device=source.device),
             history=source.new_empty(count, 0),
             values=torch.zeros(count, 0, device=source.device),
         )
@@ -104,7 +117,7 @@ class _Beam:
         vocab = log_probs.shape[-1]
         size = self.options.beam_size
         # [rows, vocab] -> [sentences, width * vocab]
-        totals = self.totals.to(log_probs.dtype)[:, :, None] + log_probs.view(len(self.sentences), self.width, vocab)
+        totals = self.totals[:, :, None] + log_probs.view(len(self.sentences), self.width, vocab)
         totals = totals.flatten(1)
         best, place = totals.topk(min(2 * size, totals.shape[1]), dim=-1)
         parent, token = place // vocab, place % vocab
@@ -130,6 +143,7 @@ class _Beam:
         """Let the chosen continuations become the live rows; finished sentences leave the batch."""
         length = self.history.shape[1] + 1
         best_live = self.totals[:, 0].tolist()
+        check_numbers(best_live)
         open_ = [
             index
             for index, sentence in enumerate(self.sentences)

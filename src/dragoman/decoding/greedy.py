@@ -7,7 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from dragoman.decoding.search import Constraints, Hypothesis, NextTokenModel, SearchRequest, length_penalty
+from dragoman.decoding.search import (
+    Constraints,
+    Hypothesis,
+    NextTokenModel,
+    SearchRequest,
+    check_numbers,
+    length_penalty,
+)
 
 Chooser = Callable[[Tensor, list[int]], Tensor]
 
@@ -41,6 +48,7 @@ def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser) -> li
         log_probs = constraints.apply(log_probs, history, rows)
         tokens = choose(log_probs, rows)
         chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+        check_numbers(chosen)
         for row, value in zip(rows, chosen, strict=True):
             kept[row].append(value)
         ended = tokens == request.eos

@@ -46,8 +46,7 @@ def score_parallel(
 ) -> list[list[float]]:
     """The same in one pass over all positions, for models that can: equal to `score_serial` up to rounding."""
     framed = pad_rows([[BOS, *target, EOS] for target in targets], source.device)
-    log_probs = engine.log_probabilities(source, framed)
-    return _unpadded(log_probs.gather(2, framed[:, 1:, None])[:, :, 0], targets)
+    return _unpadded(engine.token_log_probabilities(source, framed), targets)
 
 
 def _unpadded(values: Float[Tensor, "batch labels"], targets: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -6,6 +6,7 @@ a batch of sources, and from a state and the newest token of each row gives log-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -15,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
+from dragoman.errors import ModelError
 from dragoman.text.tokenizer import BOS, EOS, PAD
 
 
@@ -75,6 +77,18 @@ def length_penalty(length: int, alpha: float, formula: str = "gnmt") -> float:
             length ** alpha (fairseq, Marian, CTranslate2).
     """
     return (((5 + length) / 6) if formula == "gnmt" else float(length)) ** alpha
+
+
+def check_numbers(log_probs: Sequence[float]) -> None:
+    """Refuse to go on with log-probabilities that are not numbers.
+
+    Raises:
+        ModelError: one is NaN: the weights are damaged, or overflow in this precision.
+    """
+    if any(map(math.isnan, log_probs)):
+        raise ModelError(
+            "the model gives NaN instead of probabilities", hint="try --device cpu, or an earlier checkpoint"
+        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,7 @@ class Constraints:
             history: tokens of each row so far, without `<s>`.
             sentences: the sentence of the request that each row belongs to.
         """
-        step = history.shape[1]
+        step, raw = history.shape[1], log_probs
         log_probs = log_probs.index_fill(1, self.never, float("-inf"))
         if step < self.options.min_length:
             log_probs[:, self.eos] = float("-inf")
@@ -152,24 +166,23 @@ class Constraints:
         if size and step >= size:
             for row, tokens in enumerate(history.tolist()):
                 log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
-                if log_probs[row].max() == float("-inf"):
-                    _only(log_probs[row], self.eos)
+            for row in (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist():
+                _only(log_probs[row], self.eos, raw[row])
         if step >= self.shortest_maximum:
             for row, sentence in enumerate(sentences):
                 if step >= self.max_lengths[sentence]:
-                    _only(log_probs[row], self.eos)
+                    _only(log_probs[row], self.eos, raw[row])
         if step < self.longest_prefix:
             for row, sentence in enumerate(sentences):
                 if step < len(self.prefixes[sentence]):
-                    _only(log_probs[row], self.prefixes[sentence][step])
+                    _only(log_probs[row], self.prefixes[sentence][step], raw[row])
         return log_probs
 
 
-def _only(row: Tensor, token: int) -> None:
-    # A token that was forbidden stays possible here, at the lowest finite log-probability.
-    kept = row[token].clamp(min=torch.finfo(row.dtype).min / 1e3)
+def _only(row: Tensor, token: int, raw: Tensor) -> None:
+    # At the model's own value, even where it was forbidden; what the model finds impossible stays finite, to be ranked.
     row.fill_(float("-inf"))
-    row[token] = kept
+    row[token] = raw[token].clamp(min=torch.finfo(row.dtype).min / 1e3)
 
 
 def _closing_tokens(tokens: list[int], size: int) -> list[int]:

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from dragoman.nn import CausalLM, DecoderCache, Transformer
 
+ROWS = 2048
+
 
 class ModuleEngine:
     """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`).
@@ -35,13 +37,26 @@ class ModuleEngine:
         self, state: DecoderCache, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
-        return self.model.step(state, tokens).log_softmax(-1), state
+        return _log_softmax(self.model.step(state, tokens)), state
 
     @torch.no_grad()
-    def log_probabilities(
+    def token_log_probabilities(
         self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch labels vocab"]:
-        """Teacher forcing: log-probabilities at every position of the framed target but its last, in one pass."""
-        shifted = target[:, :-1]
-        logits = self.model(source, shifted) if isinstance(self.model, Transformer) else self.model(shifted)
-        return logits.log_softmax(-1)
+    ) -> Float[Tensor, "batch labels"]:
+        """Teacher forcing: log-probability of each token of the framed target after its first, in one pass.
+
+        The vocabulary is computed for some positions at a time, so memory does not grow with the batch.
+        """
+        shifted, labels = target[:, :-1], target[:, 1:]
+        model = self.model
+        hidden = model.hidden(source, shifted) if isinstance(model, Transformer) else model.hidden(shifted)
+        parts = [
+            _log_softmax(model.generator(rows)).gather(1, wanted[:, None])[:, 0]
+            for rows, wanted in zip(hidden.flatten(0, 1).split(ROWS), labels.flatten().split(ROWS), strict=True)
+        ]
+        return torch.cat(parts).view(labels.shape)
+
+
+def _log_softmax(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+    # Under autocast logits may be bfloat16, too coarse to sum up log-probabilities in.
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)

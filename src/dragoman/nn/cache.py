@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -53,7 +52,7 @@ def _with_room(buffer: Tensor | None, new: Tensor, length: int, end: int) -> Ten
 def _take_rows(buffer: Tensor, indices: Tensor, length: int) -> Tensor:
     _, heads, capacity, width = buffer.shape
     taken = buffer.new_empty(len(indices), heads, capacity, width)
-    torch.index_select(buffer[:, :, :length], 0, indices, out=taken[:, :, :length])
+    taken[:, :, :length] = buffer[:, :, :length].index_select(0, indices)
     return taken
 
 

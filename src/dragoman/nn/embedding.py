@@ -56,14 +56,14 @@ def sinusoids(
     """
     if layout not in ("interleaved", "concatenated"):
         raise ValueError(f"layout is 'interleaved' or 'concatenated', got {layout!r}")
-    position = torch.arange(first, first + length, dtype=torch.float64)[:, None]
-    pair = torch.arange(0, d_model, 2, dtype=torch.float64)
+    position = torch.arange(first, first + length, dtype=torch.float64, device="cpu")[:, None]
+    pair = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
     angle = position / 10000.0 ** (pair / d_model)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
     if layout == "concatenated":
         table = torch.cat([sine, cosine], dim=1)
     else:
-        table = torch.empty(length, d_model, dtype=torch.float64)
+        table = torch.empty(length, d_model, dtype=torch.float64, device="cpu")
         table[:, 0::2], table[:, 1::2] = sine, cosine
     return table.to(device)
 

@@ -23,6 +23,7 @@ import torch
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
+from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
 from dragoman.nn import Transformer
 
@@ -73,7 +74,11 @@ class _Choices:
 
 
 def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple[TrainConfig, list[Choice]]:
-    """The configuration with every open value chosen, and the choices."""
+    """The configuration with every open value chosen, and the choices.
+
+    Raises:
+        ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
+    """
     tokens = target_tokens(data)
     sizes = {"source_vocab": len(data.tokenizers.source), "target_vocab": len(data.tokenizers.target)}
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
@@ -85,6 +90,9 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     size, reason = _size(tokens, device)
     choices.choose("model", reason, _shape(config.model, size))
     joint = data.tokenizers.joint
+    if config.model.tie_embeddings == "all" and not joint:
+        hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
+        raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
     why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
     _choose_training(choices, tokens, size.epochs, device)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -48,14 +49,13 @@ class RunLog:
         self.end_progress()
         for file in (self._metrics, self._text, self._board):
             if file is not None:
-                file.close()
+                with suppress(OSError):
+                    file.close()
 
     def line(self, text: str) -> None:
         """A line for people."""
-        if self._text is not None:
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            self._text.write(f"{stamp} {text}\n")
-            self._text.flush()
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        self._write(self._text, f"{stamp} {text}\n")
         if self.quiet:
             return
         if self._progress is not None:
@@ -65,14 +65,22 @@ class RunLog:
 
     def event(self, name: str, step: int, values: Mapping[str, object]) -> None:
         """One line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
-        if self._metrics is not None:
-            row = {"event": name, "step": step, **values}
-            self._metrics.write(json.dumps(row, ensure_ascii=False) + "\n")
-            self._metrics.flush()
+        row = {"event": name, "step": step, **values}
+        self._write(self._metrics, json.dumps(row, ensure_ascii=False) + "\n")
         if self._board is not None:
             for key, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{name}/{key}", value, step)
+
+    def _write(self, file: TextIO | None, text: str) -> None:
+        """A full disk loses a line of the log, not the training."""
+        if file is None:
+            return
+        try:
+            file.write(text)
+            file.flush()
+        except OSError as error:
+            print(f"cannot write the log: {error.strerror}", file=sys.stderr)
 
     def forget_after(self, step: int) -> None:
         """Drop the events after `step` from `metrics.jsonl`: a resumed run will write them again."""

@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy, with the generator's product inside (paper section 5.4).
 
-The loss and its gradients are computed some rows at a time, so that logits over the vocabulary exist once, for those
-rows only. Everything is returned as sums with a count; whoever knows the global count divides, once.
+The loss and its gradients are computed some rows at a time, so that logits over the vocabulary exist for those rows
+only. Everything is returned as sums with a count; whoever knows the global count divides, once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def smoothed_cross_entropy(
     """
     real = labels != pad
     rows, wanted = hidden[real], labels[real]
-    loss, nll, correct = _CrossEntropy.apply(rows, generator.weight, generator.bias, wanted, smoothing)
+    loss, nll, correct = _CrossEntropy.apply(
+        rows, generator.weight, generator.bias, wanted, smoothing, torch.is_grad_enabled()
+    )
     return LossSums(loss, float(nll), int(correct), len(wanted))
 
 
@@ -66,9 +68,8 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, wants: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        wants = any(ctx.needs_input_grad)
         vocab = weight.shape[0]
         grads = [torch.zeros_like(part) if wants and part is not None else None for part in (hidden, weight, bias)]
         wide = torch.promote_types(hidden.dtype, torch.float32)
@@ -101,7 +102,7 @@ class _CrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         grad_loss: Tensor = grad_outputs[0]
         hidden, weight, *bias = (grad * grad_loss.to(grad.dtype) for grad in ctx.saved_tensors)
-        return hidden, weight, bias[0] if bias else None, None, None
+        return hidden, weight, bias[0] if bias else None, None, None, None
 
 
 def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:

@@ -17,11 +17,12 @@ from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.files import make_directory
+from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.pretrained import check_fit, fill, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
+from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import write_card
 from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, load_checkpoint, newest_checkpoint
@@ -33,12 +34,14 @@ from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Progress, Trainer
 from dragoman.training.validate import validate
 
-CONFIG = "config.toml"
-# What a resumed run may change: how long it goes on and what it tells, never what it computes.
+CONFIG, CARD, CHECKPOINTS = "config.toml", "README.md", "checkpoints"
+FILE_KEYS = {f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs")} | {"prepared"}
+# What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
 CHANGEABLE: dict[str, set[str] | None] = {
+    "data": FILE_KEYS,
     "training": {
-        "average_last", "device", "keep_last", "log_every", "max_minutes", "max_steps", "patience", "save_every",
-        "tensorboard", "threads",
+        "average_last", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps", "patience",
+        "save_every", "tensorboard", "threads",
     },
     "validation": {"every", "max_sentences"},
     "decoding": None,
@@ -96,18 +99,22 @@ def train(
         DataError: the files cannot be used.
         DivergenceError, SaveError, LockedError: as their names say.
     """
+    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
+    given = {name: (str(path),) for name, path in files.items() if path is not None}
     if config is None:
-        files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-        given = {name: (str(path),) for name, path in files.items() if path is not None}
         if out is None:
             raise ConfigError("a run directory is needed", expected="out=...")
         config = make_config({"out": str(out), "data": given})
+    elif given or out is not None:
+        raise ConfigError("give a config or files, not both", found=", ".join([*given, *(["out"] if out else [])]))
     directory = Path(config.out)
     make_directory(directory)
-    with RunLock(directory), StopSignals() as stop:
+    with RunLock(directory):
+        remove_temporaries(directory)
+        given_files = config.data.model_fields_set & FILE_KEYS
         config = _reconciled(config, directory, resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
-            return _Session(config, directory, log).train(stop)
+            return _Session(config, directory, log, given_files).train()
 
 
 def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConfig:
@@ -125,6 +132,8 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
         if not isinstance(values, Mapping):
             continue
         allowed = CHANGEABLE.get(section, set())
+        if stored["training"]["schedule"] == "cosine" and allowed is not None:
+            allowed = allowed - {"max_steps"}  # it shapes the whole curve
         for key, value in values.items():
             if stored[section][key] == value:
                 continue
@@ -141,154 +150,176 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     return make_config({**stored, "out": str(directory)})
 
 
-def config_hash(config: TrainConfig) -> str:
-    """SHA-256 of the settings that a resumed run must share."""
+def config_hash(config: TrainConfig, data_key: str) -> str:
+    """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
     tree: dict[str, Any] = config.model_dump(mode="json", exclude={"out"})
     for section, keys in CHANGEABLE.items():
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 
 class _Session:
     """One start of a training: everything between the settings and the trainer."""
 
-    def __init__(self, config: TrainConfig, directory: Path, log: RunLog) -> None:
-        self.config, self.directory, self.log = config, directory, log
+    def __init__(self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str]) -> None:
+        self.config, self.directory, self.log, self.given_files = config, directory, log, given_files
 
-    def train(self, stop: StopSignals) -> Run:
-        training = self.config.training
-        if self.config.model.family != "transformer":
-            raise ConfigError(
-                "pairs train an encoder-decoder",
-                expected='model.family = "transformer"',
-                found=self.config.model.family,
-            )
-        if training.threads is not None:
-            torch.set_num_threads(training.threads)
-        device = choose_device(training.device)
-        start = self._start()
-        data = self._data(start)
+    def train(self) -> Run:
+        family = self.config.model.family
+        if family != "transformer":
+            raise ConfigError("pairs train an encoder-decoder", expected="model.family = transformer", found=family)
+        if self.config.training.threads is not None:
+            torch.set_num_threads(self.config.training.threads)
+        device = choose_device(self.config.training.device)
+        clean_temporaries(self.directory / CHECKPOINTS)
+        newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
+        start = self._start() if newest is None else None
+        data = self._prepared() if newest else self._prepare(start)
         self._complete(data, device, start)
         trainer = self._trainer(data, device, start)
-        self._resume(trainer)
-        if not trainer.progress.finished:
-            trainer.run(stop)
-        if trainer.progress.finished:
-            self._finish(trainer)
-        elif stop.received is not None:
-            self.log.line(f"stopped at step {trainer.progress.step:,}; --resume goes on from there")
-        return Run(self.directory, self.config, trainer.progress, stop.exit_status)
+        if newest is None:
+            self.log.forget_after(-1)
+            self._describe(data)
+        else:
+            self._restore(trainer, newest)
+            if trainer.progress.finished and (self.directory / CARD).exists():
+                self.log.line(f"finished already, after {trainer.progress.step:,} updates")
+                return Run(self.directory, self.config, trainer.progress)
+        return self._run(trainer)
+
+    def _run(self, trainer: Trainer) -> Run:
+        progress = trainer.progress
+        with StopSignals() as stop:
+            if not progress.finished:
+                trainer.run(stop)
+            if progress.finished:
+                self._finish(trainer)
+            elif stop.received is not None:
+                self.log.line(f"stopped at step {progress.step:,}; --resume goes on from there")
+        return Run(self.directory, self.config, progress, 0 if progress.finished else stop.exit_status)
 
     def _start(self) -> Path | None:
         """The run or model to begin from, if any."""
         init = self.config.training.init_from
-        if init is not None and not (Path(init) / "config.json").exists():
+        if init is None:
+            return None
+        if not (Path(init) / "config.json").exists():
             raise ModelError("no model to start from", file=init, expected="a run or model directory")
-        return None if init is None else Path(init)
+        if self.config.tokenizer.model_fields_set:
+            self.log.line(f"the tokenizers are those of {init}: the settings of [tokenizer] do not count")
+        return Path(init)
 
-    def _data(self, start: Path | None) -> Prepared:
+    def _prepare(self, start: Path | None) -> Prepared:
         data = self.config.data
         if not (data.source or data.pairs or data.prepared):
             raise DataError("there is nothing to train on", expected="--source and --target files, or --pairs")
         tokenizers = None if start is None else TokenizerPair.load(start)
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
+    def _prepared(self) -> Prepared:
+        """The data of the run that is resumed; files given again must be the same ones, wherever they are now."""
+        settings = self.config.data
+        data = Prepared.open(self.directory / "data" if settings.prepared is None else Path(settings.prepared))
+        paths = [path for key in sorted(self.given_files - {"prepared"}) for path in getattr(settings, key)]
+        if changed := [path for path in paths if file_hash(path) not in data.hashes.values()]:
+            hint = "leave the files out to go on with the data of the run, or start a new one"
+            raise ConfigError("a resumed run keeps its data, but this file has changed", file=changed[0], hint=hint)
+        return data
+
     def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
-        """Choose what is open, say so, and write down what a model directory needs besides its weights."""
+        """Choose what is open, and say so."""
         config = self.config
         if start is not None:
-            shape = load_pretrained(start).config
-            kept = {
-                key: value for key, value in config.model.model_dump(exclude_unset=True).items() if value is not None
-            }
-            config = config.replace({"model": {**shape.model_dump(), **kept}})
+            given = config.model.model_dump(exclude_unset=True)
+            kept = {key: value for key, value in given.items() if value is not None}
+            config = config.replace({"model": {**load_pretrained(start).config.model_dump(), **kept}})
         self.config, choices = complete(config, data, device)
         if choices:
             self.log.line("chosen from the corpus and the device:")
             for line in describe(choices):
                 self.log.line(line)
-        write_toml(self.config, self.directory / CONFIG)
+
+    def _describe(self, data: Prepared) -> None:
+        """Write down what a model directory holds besides its weights."""
         languages = Languages(source=data.languages[0], target=data.languages[1])
         save_config(self.directory, self.config.model, self.config.decoding, languages)
         data.tokenizers.save(self.directory)
+        write_toml(self.config, self.directory / CONFIG)
 
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
         seed_all(self.config.training.seed, -1)
         model = build_model(self.config.model)
         assert isinstance(model, Transformer)
         if start is not None:
-            weights = load_pretrained(start).model.state_dict()
-            check_fit(model, weights, start)
-            fill(model, weights, start)
+            fill(model, load_pretrained(start).model.state_dict(), start)
             self.log.line(f"starting from the weights of {start}")
         seconds = estimate_seconds(self.config, data, device)
         self.log.line(
             f"{count_parameters(model):,} parameters on {device}; up to {self.config.training.max_steps:,} updates, "
             f"about {duration(seconds)} unless it stops earlier"
         )
-        return Trainer(model.to(device), data, self.config, self.directory, self.log, config_hash(self.config))
+        shared = config_hash(self.config, data.key)
+        return Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
 
-    def _resume(self, trainer: Trainer) -> None:
-        clean_temporaries(trainer.checkpoints)
-        newest = newest_checkpoint(trainer.checkpoints, self.log.line)
-        if newest is None:
-            self.log.forget_after(-1)
-            return
+    def _restore(self, trainer: Trainer, newest: Path) -> None:
         checkpoint = load_checkpoint(newest)
         if checkpoint.manifest.config_hash != trainer.config_hash:
-            raise ConfigError("the checkpoint was made with other settings", file=newest, hint="start a new run")
+            raise ConfigError(
+                "the checkpoint was made with other settings or data", file=newest, hint="start a new run"
+            )
         trainer.restore(checkpoint)
-        progress, budget = trainer.progress, self.config.training.max_steps or 0
-        if progress.finished and progress.step < budget and not self._out_of_patience(progress):
-            progress.finished = False
+        progress = trainer.progress
+        progress.finished = progress.finished and trainer.is_over()
+        self._describe(trainer.data)
         self.log.forget_after(progress.step)
         self.log.line(f"resumed at step {progress.step:,}, epoch {progress.epoch + 1}")
 
-    def _out_of_patience(self, progress: Progress) -> bool:
-        settings = self.config.training
-        limit = settings.max_minutes
-        spent = limit is not None and progress.seconds >= 60 * limit
-        return spent or bool(settings.patience and progress.worse_in_a_row >= settings.patience)
-
     def _finish(self, trainer: Trainer) -> None:
-        count = self.config.training.average_last
         progress = trainer.progress
         kept = f"the model of step {progress.best_step:,}"
-        if count > 1 and self._average(trainer, count):
+        if self.config.training.average_last > 1 and (count := self._average(trainer)):
             kept = f"the average of the last {count} checkpoints"
-        fill_best(trainer.model, self.directory)
+        trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
         final = validate(trainer.model, trainer.data, self.config, trainer.autocast)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, command=_command())
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
-        self.log.line(f"the model is in {self.directory}; its card is {self.directory / 'README.md'}")
+        self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
-    def _average(self, trainer: Trainer, count: int) -> bool:
-        """Put the average of the last checkpoints in the best model's place, if it is better on the dev set."""
-        paths = list_checkpoints(trainer.checkpoints)[-count:]
-        weights = average_checkpoints(paths)
-        trainer.model.load_state_dict(weights)
+    def _average(self, trainer: Trainer) -> int:
+        """Put the average of the last checkpoints in the best model's place if it is better; of how many, or 0."""
+        paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
+        own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+        trainer.model.load_state_dict(average_checkpoints(paths))
         result = validate(trainer.model, trainer.data, self.config, trainer.autocast)
-        value = result.value(self.config.validation.metric or "loss")
-        best = trainer.progress.best
-        better = best is None or value >= best
-        trainer.keep_validation(result, trainer.progress.step, f"average of the last {len(paths)} checkpoints")
+        better = trainer.is_better(result)
         if better:
-            save_weights(self.directory, weights)
-        return better
-
-
-def fill_best(model: Transformer, directory: Path) -> None:
-    """Load the weights that a run kept into its model."""
-    model.load_state_dict(load_pretrained(directory).model.state_dict())
+            save_weights(self.directory, trainer.model)
+            trainer.set_best(result)
+        trainer.model.load_state_dict(own)
+        remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
+        trainer.keep_validation(result, "average", remark)
+        if better:
+            trainer.save()  # what is best must be known if training goes on
+        return len(paths) if better else 0
 
 
 def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     """A model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
 
+    Args:
+        directory: the run.
+        last: how many checkpoints, counted from the last, at least one.
+        out: the model directory to make; not the run itself.
+
     Raises:
+        ConfigError: `last` or `out` is out of the question.
         ModelError: there are fewer checkpoints, or one is damaged.
     """
     directory, out = Path(directory), Path(out)
+    if last < 1:
+        raise ConfigError("an average needs at least one checkpoint", found=last)
+    if out.resolve() == directory.resolve():
+        raise ConfigError("the average would overwrite the run's own model", file=out, hint="give another directory")
     paths = list_checkpoints(directory / "checkpoints")
     if len(paths) < last:
         raise ModelError(

@@ -20,10 +20,10 @@ def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
 
 
 def cosine(step: int, peak: float, warmup: int, last: int) -> float:
-    """Rises linearly to `peak`, then falls along half a cosine to zero at update `last`."""
+    """Rises linearly to `peak`, then falls along half a cosine that would reach zero one update after `last`."""
     if step < warmup:
         return peak * step / warmup
-    progress = min(1.0, (step - warmup) / max(1, last - warmup))
+    progress = min(1.0, (step - warmup) / max(1, last + 1 - warmup))
     return peak * (1 + math.cos(math.pi * progress)) / 2
 
 

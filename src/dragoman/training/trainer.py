@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -18,8 +19,8 @@ from torch import Tensor, nn
 from dragoman.config import TrainConfig
 from dragoman.data import Batch, Prepared, collate, plan_epoch
 from dragoman.errors import DivergenceError, SaveError
-from dragoman.files import write_bytes
-from dragoman.models.pretrained import save_weights
+from dragoman.files import make_directory, write_bytes
+from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.nn import Transformer
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import Checkpoint, prune, save_checkpoint
@@ -48,8 +49,10 @@ class Progress:
         skipped: updates left out because loss or gradient was not finite.
         skipped_in_a_row: such updates just now.
         best: the best validation's value of the metric, larger being better.
+        best_loss: its loss, which decides between equal values.
         best_step: its step.
         worse_in_a_row: validations since the best one.
+        validated: the last step that was validated.
         finished: training has ended, not only been interrupted.
         sums: losses since the last line of the log.
     """
@@ -62,8 +65,10 @@ class Progress:
     skipped: int = 0
     skipped_in_a_row: int = 0
     best: float | None = None
+    best_loss: float | None = None
     best_step: int = 0
     worse_in_a_row: int = 0
+    validated: int = 0
     finished: bool = False
     sums: Sums = field(default_factory=Sums)
 
@@ -97,7 +102,8 @@ class Trainer:
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(model, decay) if decay else None
         self.progress = Progress()
-        self.failed_saves = 0
+        self.failures: Counter[str] = Counter()
+        self.saved = 0
         self.hidden: Callable[[Tensor, Tensor], Tensor] = model.hidden
         if self.settings.compile:
             self.hidden = torch.compile(model.hidden, dynamic=True)
@@ -114,6 +120,7 @@ class Trainer:
         if self.average is not None:
             self.average.load(checkpoint.tensors["average"])
         self.progress = Progress.from_values(checkpoint.values["progress"])
+        self.saved = self.progress.step
 
     def run(self, stop: StopSignals) -> None:
         """Train until the end of the budget, of patience, or until a signal comes.
@@ -127,13 +134,15 @@ class Trainer:
         self.log.start_progress(self.progress.step, self.settings.max_steps)
         started = time.perf_counter() - self.progress.seconds
         since = _Clock(self.progress.sums)
+        if self.progress.step:
+            self._pause(stop)  # a validation that a signal prevented, or an end that a smaller budget brings
         for batches in self._updates():
+            if self.progress.finished or stop.received is not None:
+                break
             self._update(batches)
             self.progress.seconds = time.perf_counter() - started
             self._tell(since)
             self._pause(stop)
-            if self.progress.finished or stop.received is not None:
-                break
         self.log.end_progress()
 
     def _updates(self) -> Iterator[list[np.ndarray]]:
@@ -257,56 +266,77 @@ class Trainer:
 
     def _pause(self, stop: StopSignals) -> None:
         """Between two updates: validate, save, stop, each when it is due."""
-        progress, settings = self.progress, self.settings
-        self.log.advance(progress.step)
-        out_of_time = settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes
-        last = progress.step >= (settings.max_steps or 0) or out_of_time
-        every = self.config.validation.every or 1
-        validated = last or progress.step % every == 0
-        if validated and stop.received is None:
-            self._validate()
-            if settings.patience and progress.worse_in_a_row >= settings.patience:
-                self.log.line(f"no better validation for {settings.patience}: stopping early")
-                last = True
-            progress.finished = last
-        save_every = settings.save_every or every
-        if validated or progress.step % save_every == 0 or stop.received is not None:
+        progress, every = self.progress, self.config.validation.every or 1
+        step = progress.step
+        self.log.advance(step)
+        better = False
+        if stop.received is None and progress.validated != step and (self.is_over() or step % every == 0):
+            better = self._validate()
+        if progress.validated == step and self.is_over():
+            progress.finished = True
+        due = step % (self.settings.save_every or every) == 0 or progress.finished or stop.received is not None
+        if better or (due and self.saved != step):
             self.save()
+
+    def is_over(self) -> bool:
+        """Whether steps, time or patience are used up."""
+        progress, settings = self.progress, self.settings
+        out_of_time = settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes
+        out_of_patience = bool(settings.patience) and progress.worse_in_a_row >= (settings.patience or 0)
+        return out_of_time or out_of_patience or progress.step >= (settings.max_steps or 0)
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Within this the model has the weights that are judged and kept: the moving average, if there is one."""
         return nullcontext() if self.average is None else self.average.applied(self.model)
 
-    def _validate(self) -> Validation:
-        progress, config = self.progress, self.config
-        metric = config.validation.metric or "loss"
+    def _validate(self) -> bool:
+        """Validate, keep the weights if they are the best so far, and say so; whether they are."""
+        progress = self.progress
         began = time.perf_counter()
         with self.evaluated():
-            result = validate(self.model, self.data, config, self.autocast)
-            value = result.value(metric)
-            better = progress.best is None or value > progress.best
-            if better:
-                progress.best, progress.best_step, progress.worse_in_a_row = value, progress.step, 0
-                save_weights(self.directory, self.model)
-            else:
-                progress.worse_in_a_row += 1
-        self.keep_validation(result, progress.step, "best so far" if better else f"best was step {progress.best_step}")
+            result = validate(self.model, self.data, self.config, self.autocast)
+            better = self.is_better(result) and self._written(
+                "weights", lambda: save_weights(self.directory, self.model)
+            )
+        progress.validated = progress.step
+        if better:
+            self.set_best(result)
+        else:
+            progress.worse_in_a_row += 1
+        remark = "best so far" if better else f"best was step {progress.best_step:,}"
+        self.keep_validation(result, f"step-{progress.step:08d}", remark)
         self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
-        return result
+        if self.settings.patience and progress.worse_in_a_row >= self.settings.patience:
+            self.log.line(f"no better validation for {progress.worse_in_a_row}: stopping early")
+        return better
 
-    def keep_validation(self, result: Validation, step: int, remark: str) -> None:
-        """Write the dev output and tell the numbers."""
+    def is_better(self, result: Validation) -> bool:
+        """Whether a validation beats the best one; between equal values the smaller loss wins, NaN never does."""
+        value = result.value(self.config.validation.metric or "loss")
+        if math.isnan(value) or math.isnan(result.loss):
+            return False
+        best, best_loss = self.progress.best, self.progress.best_loss
+        return best is None or best_loss is None or (value, -result.loss) > (best, -best_loss)
+
+    def set_best(self, result: Validation) -> None:
+        """Take a validation as the one to beat."""
+        progress = self.progress
+        progress.best = result.value(self.config.validation.metric or "loss")
+        progress.best_loss, progress.best_step, progress.worse_in_a_row = result.loss, progress.step, 0
+
+    def keep_validation(self, result: Validation, name: str, remark: str) -> None:
+        """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""
+        step = self.progress.step
         text = "".join(line.replace("\n", " ") + "\n" for line in result.hypotheses)
         folder = self.directory / "hypotheses"
-        folder.mkdir(exist_ok=True)
-        write_bytes(folder / f"step-{step:08d}.txt", text.encode())
-        self.log.event("validation", step, {**result.numbers(), "signatures": result.signatures})
-        numbers = "  ".join(f"{name} {value:.2f}" for name, value in result.scores.items())
+        self._written("hypotheses", lambda: write_text(folder / f"{name}.txt", text))
+        self.log.event("validation", step, {"of": name, **result.numbers(), "signatures": result.signatures})
+        numbers = "  ".join(f"{metric} {value:.2f}" for metric, value in result.scores.items())
         shown = f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  {numbers}"
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
     def save(self) -> None:
-        """Write a checkpoint; one that fails is told and tried again at the next, unless three fail in a row."""
+        """Write a checkpoint, and weights that can be translated with if there are none yet."""
         progress = self.progress
         tensors: dict[str, dict[str, Tensor]] = {
             "model": dict(self.model.state_dict()),
@@ -315,17 +345,36 @@ class Trainer:
         if self.average is not None:
             tensors["average"] = self.average.state()
         values = {"progress": asdict(progress), "seed": self.settings.seed}
-        try:
+
+        def write() -> None:
             save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash)
             keep = max(self.settings.keep_last, self.settings.average_last)
             prune(self.checkpoints, keep, protect=[progress.best_step])
-        except SaveError as error:
-            self.failed_saves += 1
-            self.log.line(f"{error}")
-            if self.failed_saves >= MAX_FAILED_SAVES_IN_A_ROW:
-                raise
-        else:
-            self.failed_saves = 0
+            if not (self.directory / WEIGHTS).exists():
+                with self.evaluated():
+                    save_weights(self.directory, self.model)
+
+        if self._written("checkpoint", write):
+            self.saved = progress.step
+
+    def _written(self, what: str, write: Callable[[], object]) -> bool:
+        """Whether writing went well; a failure is told and tried again at the next occasion, unless it is the third."""
+        try:
+            write()
+        except (SaveError, OSError) as error:
+            self.failures[what] += 1
+            self.log.line(f"{what} not written: {error}")
+            if self.failures[what] >= MAX_FAILED_SAVES_IN_A_ROW:
+                raise SaveError(f"{what} failed three times in a row", file=self.directory, found=error) from error
+            return False
+        self.failures[what] = 0
+        return True
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file, whole or not at all; its directory is made."""
+    make_directory(path.parent)
+    write_bytes(path, text.encode())
 
 
 class _Clock:
