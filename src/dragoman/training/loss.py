@@ -70,7 +70,6 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, wants: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        vocab = weight.shape[0]
         grads = [torch.zeros_like(part) if wants and part is not None else None for part in (hidden, weight, bias)]
         wide = torch.promote_types(hidden.dtype, torch.float32)
         loss = torch.zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32).to(hidden.device)
@@ -78,19 +77,8 @@ class _CrossEntropy(torch.autograd.Function):
         size = ROWS.get(hidden.device.type, ROWS_ELSEWHERE)
         for start in range(0, len(labels), size):
             part, wanted = hidden[start : start + size], labels[start : start + size, None]
-            product = F.linear(part, weight, bias)
-            logits = product.to(wide)
-            log_norm = logits.logsumexp(-1, keepdim=True)
-            chosen = log_norm - logits.gather(1, wanted)
-            spread = log_norm - logits.mean(-1, keepdim=True)
-            nll += chosen.sum()
-            loss += (1 - smoothing) * chosen.sum() + smoothing * spread.sum()
-            correct += (logits.argmax(-1, keepdim=True) == wanted).sum()
-            if wants:
-                slope = logits.sub_(log_norm).exp_().sub_(smoothing / vocab)
-                slope.scatter_add_(1, wanted, torch.full_like(chosen, smoothing - 1))
-                slope = slope.to(product.dtype)
-                _add_gradients(grads, part, weight, slope, start)
+            sums = _rows(part, wanted, weight, bias, smoothing, grads if wants else None, start)
+            loss, nll, correct = loss + sums[0], nll + sums[1], correct + sums[2]
         ctx.save_for_backward(*[grad for grad in grads if grad is not None])
         ctx.mark_non_differentiable(nll, correct)
         return loss.to(wide), nll, correct
@@ -103,6 +91,30 @@ class _CrossEntropy(torch.autograd.Function):
         grad_loss: Tensor = grad_outputs[0]
         hidden, weight, *bias = (grad * grad_loss.to(grad.dtype) for grad in ctx.saved_tensors)
         return hidden, weight, bias[0] if bias else None, None, None, None
+
+
+def _rows(
+    hidden: Tensor,
+    wanted: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    smoothing: float,
+    grads: list[Tensor | None] | None,
+    start: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, likelihood and hits of some rows, and their part of the gradients; its logits die with it."""
+    product = F.linear(hidden, weight, bias)
+    logits = product.to(torch.promote_types(product.dtype, torch.float32))
+    log_norm = logits.logsumexp(-1, keepdim=True)
+    chosen = log_norm - logits.gather(1, wanted)
+    spread = log_norm - logits.mean(-1, keepdim=True)
+    loss = (1 - smoothing) * chosen.sum() + smoothing * spread.sum()
+    correct = (logits.argmax(-1, keepdim=True) == wanted).sum()
+    if grads is not None:
+        slope = logits.sub_(log_norm).exp_().sub_(smoothing / weight.shape[0])
+        slope.scatter_add_(1, wanted, torch.full_like(chosen, smoothing - 1))
+        _add_gradients(grads, hidden, weight, slope.to(product.dtype), start)
+    return loss, chosen.sum(), correct
 
 
 def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:

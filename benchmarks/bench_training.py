@@ -1,0 +1,102 @@
+"""A training step of a small model against `torch.nn.Transformer` of the same sizes, on the same batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import torch
+from peers import TorchTransformer
+from rows import print_rows, settle
+from torch import nn
+from torch.nn import functional as F
+from workload import TINY, training_batches
+
+from dragoman.config import TrainingConfig
+from dragoman.data import Batch
+from dragoman.models import build_model
+from dragoman.nn import Transformer
+from dragoman.training.optimizer import make_optimizer
+from dragoman.training.step import accumulate_gradients
+
+BATCH_TOKENS, SMOOTHING = 1024, 0.1
+Step = Callable[[], object]
+
+
+def our_model(dropout: float, *, everywhere: bool = False) -> Transformer:
+    """Dropout on embeddings and sub-layers; `everywhere`: also where `nn.Transformer` has it."""
+    inner = dropout if everywhere else 0.0
+    settings = {"dropout": dropout, "attention_dropout": inner, "activation_dropout": inner}
+    model = build_model(TINY.replace(settings))
+    assert isinstance(model, Transformer)
+    return model.train()
+
+
+def our_step(model: Transformer, batches: Iterator[Batch]) -> Step:
+    def backward() -> None:
+        batch = next(batches)
+        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING)
+
+    return _with_update(model, backward)
+
+
+def torch_step(model: TorchTransformer, batches: Iterator[Batch]) -> Step:
+    def backward() -> None:
+        batch = next(batches)
+        logits = model(batch.source, batch.target[:, :-1])
+        loss = F.cross_entropy(
+            logits.flatten(0, 1), batch.target[:, 1:].flatten(), ignore_index=0, label_smoothing=SMOOTHING
+        )
+        loss.backward()
+
+    return _with_update(model, backward)
+
+
+def _with_update(model: nn.Module, backward: Step) -> Step:
+    """Both get the same optimiser: the fused Adam."""
+    optimizer = make_optimizer(model, TrainingConfig())
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-4
+
+    def step() -> None:
+        backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def check_equal(batch: Batch) -> None:
+    """With the same weights and no dropout, both compute the same logits at every real position."""
+    ours = our_model(0.0).eval()
+    theirs = TorchTransformer(TINY.replace({"dropout": 0.0}))
+    theirs.load(ours)
+    source, target = batch.source, batch.target[:, :-1]
+    real = target != 0
+    with torch.no_grad():  # in training mode, or nn.Transformer takes another path than when it trains
+        torch.testing.assert_close(theirs.train()(source, target)[real], ours(source, target)[real], rtol=0, atol=1e-3)
+
+
+def main() -> None:
+    settle()
+    batches = training_batches(16, BATCH_TOKENS)
+    check_equal(batches[0])
+    tokens = sum(batch.target_tokens for batch in batches) / len(batches)
+    for dropout in (0.1, 0.0):
+        models = {"dragoman": our_model(dropout)}
+        if dropout:
+            models["dragoman, dropout as in nn.Transformer"] = our_model(dropout, everywhere=True)
+        runs = {"nn.Transformer": torch_step(TorchTransformer(TINY.replace({"dropout": dropout})), _turn(batches))}
+        runs |= {name: our_step(model, _turn(batches)) for name, model in models.items()}
+        facts = {"model": "tiny", "batch_tokens": BATCH_TOKENS, "dropout": dropout}
+        print_rows("training step", facts, runs, budget=25.0 if dropout else 15.0, work={"target_tokens": tokens})
+
+
+def _turn(batches: list[Batch]) -> Iterator[Batch]:
+    """Everyone gets the same batches in the same order."""
+    return itertools.cycle(batches)
+
+
+if __name__ == "__main__":
+    main()
