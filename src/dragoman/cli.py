@@ -137,6 +137,7 @@ def translate(
     nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Print the score before each output.")] = False,
     alignments: Annotated[bool, typer.Option("--alignments", help="Print i-j pairs of pieces after each.")] = False,
+    words: Annotated[bool, typer.Option("--word-alignments", help="The same of words between blanks.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
     settings: DecodingSet = None,
     device: Device = "auto",
@@ -145,23 +146,22 @@ def translate(
 ) -> None:
     """Translate lines. As many come out as went in, in order, empty ones kept."""
     from dragoman.decoding import Translator, format_translation
-    from dragoman.errors import ConfigError
 
     translator = Translator.from_pretrained([model, *(ensemble or [])], device=device, engine=engine)
     given = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
     options = translator.options(_decoding(settings, given))
-    if input_ is not None and output is not None and output.exists() and output.samefile(input_):
-        raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
     interactive = input_ is None and sys.stdin.isatty()
     lines = translator.translate_lines(
-        _input_lines(input_), options, chunk=1 if interactive else 2048, alignments=alignments
+        _input_lines(input_), options, chunk=1 if interactive else 2048, alignments=alignments or words
     )
-    with _output(output) as stream:
+    with _output(output, input_) as stream:
         for number, result in enumerate(lines, 1):
             if result.truncated:
                 limit = len(result.source_tokens)
                 print(f"warning: line {number} is longer than {limit} tokens and was cut there", file=sys.stderr)
-            for line in format_translation(result, number, n_best=nbest is not None, scores=scores, as_json=as_json):
+            for line in format_translation(
+                result, number, n_best=nbest is not None, scores=scores, words=words, as_json=as_json
+            ):
                 stream.write(line + "\n")
             if interactive:
                 stream.flush()
@@ -197,10 +197,11 @@ def evaluate(
     result = run_evaluation(
         translator, source, reference, metrics=metrics, group=group, decoding=options, lowercase=lowercase
     )
+    for number in result.truncated:
+        print(f"warning: source {number} is too long and was cut", file=sys.stderr)
     if hypotheses is not None:
-        hypotheses.write_text(
-            "".join(one_line(text) + "\n" for text in result.hypotheses), encoding="utf-8", newline="\n"
-        )
+        lines = "".join(one_line(text) + "\n" for text in result.hypotheses)
+        hypotheses.write_text(lines, encoding="utf-8", newline="\n")
     if as_json:
         _print_json(result.to_dict())
     else:
@@ -354,8 +355,12 @@ def _input_lines(path: Path | None) -> Iterator[str]:
     return (line.text for line in lines)
 
 
-def _output(path: Path | None) -> Any:
-    """The file or standard output as UTF-8 with LF line ends, whatever the locale says."""
+def _output(path: Path | None, source: Path | None) -> Any:
+    """The file or standard output as UTF-8 with LF line ends, whatever the locale says; never over the source."""
+    from dragoman.errors import ConfigError
+
+    if path is not None and source is not None and path.resolve() == source.resolve():
+        raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
     target = sys.stdout.fileno() if path is None else path
     return open(target, "w", encoding="utf-8", newline="\n", closefd=path is not None)
 
@@ -374,7 +379,7 @@ def main() -> None:
 
     try:
         try:
-            app()
+            app(prog_name="dragoman")
         finally:
             sys.stdout.flush()
     except DragomanError as error:

@@ -18,6 +18,7 @@ from dragoman.decoding import (
     sample,
     score_serial,
 )
+from dragoman.decoding.alignment import word_alignment, words_of
 from dragoman.errors import ModelError
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from oracle.search import HistoryModel, exhaustive
@@ -238,3 +239,10 @@ def test_a_model_that_gives_nan_is_an_error_and_no_endless_loop():
     for search in (greedy_search, beam_search):
         with pytest.raises(ModelError, match="NaN"):
             search(Broken(8), request(rows=2, beam_size=3))
+
+
+def test_words_are_what_stands_between_blanks():
+    assert words_of(["\u2581Two", "\u2581do", "gs", ".", "\u2581", "\u2581\u2581run"]) == [0, 1, 1, 1, None, 2]
+    assert words_of(["K", "AE", "T"]) == [0, 1, 2], "a word vocabulary has no blanks in its pieces"
+    pairs = [(0, 0), (1, 1), (2, 1), (2, 2)]
+    assert word_alignment(["\u2581A", "\u2581ho", "use"], ["\u2581Ein", "\u2581Ha", "us"], pairs) == [(0, 0), (1, 1)]

@@ -14,6 +14,42 @@ from dragoman.nn import AttentionRecord, MultiHeadAttention, Transformer
 from dragoman.text.tokenizer import BOS, PAD
 
 
+def words_of(pieces: Sequence[str]) -> list[int | None]:
+    """The blank-separated word that each piece belongs to, counted from 0; None for a piece of blanks alone.
+
+    Blanks show as U+2581 in pieces. Where no piece has one, as in a word vocabulary, each piece is a word.
+    """
+    if not any("\u2581" in piece for piece in pieces):
+        return list(range(len(pieces)))
+    found: list[int | None] = []
+    word, inside = -1, False
+    for piece in pieces:
+        own = None
+        for character in piece:
+            if character in "\u2581 ":
+                inside = False
+                continue
+            word, inside = word + (not inside), True
+            own = word
+        found.append(own)
+    return found
+
+
+def word_alignment(
+    source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """An alignment of pieces as one of blank-separated words: words are aligned if any of their pieces are.
+
+    Args:
+        source: the source's pieces.
+        target: the output's pieces.
+        pairs: (source, target) positions of pieces.
+    """
+    left, right = words_of(source), words_of(target)
+    words = {(left[i], right[j]) for i, j in pairs}
+    return sorted((i, j) for i, j in words if i is not None and j is not None)
+
+
 @torch.no_grad()
 def cross_attention(
     model: Transformer, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]], layer: int | None = None

@@ -18,6 +18,8 @@ from dragoman.nn import CausalLM
 from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import Tokenizer
 
+ROWS = 64
+
 
 class Completer:
     """Continues prompts with any next-token model that needs no source.
@@ -56,11 +58,14 @@ class Completer:
         The maximum length counts the prompt's tokens. Scores count them too.
         """
         options = options or self.decoding
-        prefixes = [self.tokenizer.encode(prompt) for prompt in prompts]
-        source = torch.empty(len(prompts), 0, dtype=torch.long, device=self.model.device)
-        request = SearchRequest(
-            source, [len(prefix) for prefix in prefixes], options, prefixes, seeds=range(len(prompts))
-        )
+        return [found for start in range(0, len(prompts), ROWS) for found in self._some(prompts, start, options)]
+
+    def _some(self, prompts: Sequence[str], start: int, options: DecodingConfig) -> list[list[Alternative]]:
+        prefixes = [self.tokenizer.encode(prompt) for prompt in prompts[start : start + ROWS]]
+        source = torch.empty(len(prefixes), 0, dtype=torch.long, device=self.model.device)
+        lengths = [len(prefix) for prefix in prefixes]
+        seeds = range(start, start + len(prefixes))
+        request = SearchRequest(source, lengths, options, prefixes, seeds=seeds)
         return [
             [
                 Alternative(

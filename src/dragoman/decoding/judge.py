@@ -24,6 +24,7 @@ class Evaluation:
         hypotheses: the output for each.
         references: what was accepted for each.
         decoding: the search that was used.
+        truncated: numbers of the sources, from 1, that were too long and were cut.
     """
 
     scores: list[Score]
@@ -31,6 +32,7 @@ class Evaluation:
     hypotheses: list[str]
     references: list[tuple[str, ...]]
     decoding: DecodingConfig
+    truncated: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Scores and search as plain values, for JSON."""
@@ -67,7 +69,9 @@ def evaluate(
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
-    hypotheses = [one.text for one in translator.translate_with(sources, options)]
+    results = translator.translate_with(sources, options)
+    hypotheses = [one.text for one in results]
+    truncated = tuple(number for number, one in enumerate(results, 1) if one.truncated)
     scores = score(
         hypotheses,
         answers,
@@ -76,7 +80,7 @@ def evaluate(
         lowercase=lowercase,
         bootstrap=bootstrap,
     )
-    return Evaluation(scores, sources, hypotheses, answers, options)
+    return Evaluation(scores, sources, hypotheses, answers, options, truncated)
 
 
 def read_test_set(

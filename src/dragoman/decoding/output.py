@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from dragoman.decoding.alignment import word_alignment
 from dragoman.decoding.translator import Translation
 
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
@@ -16,7 +17,13 @@ def one_line(text: str) -> str:
 
 
 def format_translation(
-    result: Translation, number: int, *, n_best: bool = False, scores: bool = False, as_json: bool = False
+    result: Translation,
+    number: int,
+    *,
+    n_best: bool = False,
+    scores: bool = False,
+    words: bool = False,
+    as_json: bool = False,
 ) -> Iterator[str]:
     """The lines to print for one translation, without their ends.
 
@@ -28,6 +35,7 @@ def format_translation(
         number: of its source line, from 1.
         n_best: print all alternatives.
         scores: print scores.
+        words: let the alignment be one of blank-separated words instead of pieces.
         as_json: print an object.
     """
     if as_json:
@@ -41,5 +49,6 @@ def format_translation(
     if scores:
         text = f"{result.score:.4f}\t{text}"
     if result.alignment is not None:
-        text += "\t" + " ".join(f"{i}-{j}" for i, j in result.alignment)
+        pairs = word_alignment(result.source_tokens, result.tokens, result.alignment) if words else result.alignment
+        text += "\t" + " ".join(f"{i}-{j}" for i, j in pairs)
     yield text

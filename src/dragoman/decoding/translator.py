@@ -15,7 +15,7 @@ from dragoman.decoding.beam import beam_search
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.greedy import greedy_search
 from dragoman.decoding.sampling import sample
-from dragoman.decoding.scoring import pad_rows, score_parallel
+from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
 from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
 from dragoman.engines import ModuleEngine, choose_device, choose_engine
 from dragoman.errors import ConfigError, DataError, ModelError
@@ -27,6 +27,7 @@ from dragoman.text.tokenizer import EOS
 MAX_SOURCE_TOKENS = 1024
 BATCH_TOKENS = 4096
 MAX_ROWS = 64
+MAX_HYPOTHESES = 256
 
 
 @dataclass(frozen=True)
@@ -278,20 +279,25 @@ class Translator:
         """How likely the model finds each target, given its source.
 
         Raises:
-            ConfigError: this translator is an ensemble.
-            DataError: there are not as many targets as sources.
+            DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
         if len(sources) != len(targets):
             raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
-        if len(self.engines) > 1:
-            raise ConfigError("pairs are scored with one model at a time", found=f"{len(self.engines)} models")
         source_ids = [self.tokenizers.source.encode(text) for text in sources]
         target_ids = [self.tokenizers.target.encode(text) for text in targets]
         lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
+        if lengths and max(lengths) > BATCH_TOKENS:
+            number = 1 + lengths.index(max(lengths))
+            limit = f"at most {BATCH_TOKENS - 1} tokens"
+            raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
         values: list[list[float]] = [[]] * len(sources)
         for rows in self._batches(lengths, DecodingConfig(beam_size=1)):
             batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.device)
-            scored = score_parallel(self.engines[0], batch, [target_ids[row] for row in rows])
+            wanted = [target_ids[row] for row in rows]
+            alone = len(self.engines) == 1
+            scored = (
+                score_parallel(self.engines[0], batch, wanted) if alone else score_serial(self.model, batch, wanted)
+            )
             for row, one in zip(rows, scored, strict=True):
                 values[row] = one
         pieces = [tuple(self.tokenizers.target.pieces(ids)) for ids in target_ids]
@@ -302,12 +308,13 @@ class Translator:
 
     def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
         """Rows of like length together, longest first, within a budget of rows and of tokens; empty rows left out."""
-        rows = 0 if not lengths else max(1, MAX_ROWS // (options.n_best if options.sampling else 1))
+        most = min(MAX_ROWS, max(1, MAX_HYPOTHESES // (1 if options.sampling else options.beam_size)))
         order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
-        while order:
-            fit = max(1, min(rows, BATCH_TOKENS // (lengths[order[0]] + 1)))
-            yield order[:fit]
-            order = order[fit:]
+        start = 0
+        while start < len(order):
+            fit = max(1, min(most, BATCH_TOKENS // (lengths[order[start]] + 1)))
+            yield order[start : start + fit]
+            start += fit
 
     def _align(self, request: SearchRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, int]]]:
         return align(self.transformers[0], request.source, [hypotheses[0].tokens for hypotheses in found])

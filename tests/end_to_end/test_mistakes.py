@@ -1,0 +1,229 @@
+"""Every mistake a user can make is one plain message on standard error and an exit status; nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from end_to_end.conftest import Command, Outcome
+
+
+def refused(outcome: Outcome, *told: str, status: int = 2) -> None:
+    """One message, which tells all this."""
+    assert outcome.status == status
+    assert outcome.out == ""
+    assert outcome.err.startswith(("dragoman: ", "Usage: dragoman "))
+    assert outcome.err.count("dragoman: ") <= 1
+    assert "Traceback" not in outcome.err
+    for words in told:
+        assert words in outcome.err
+
+
+@pytest.fixture
+def train(dragoman: Command, corpus: Path, tmp_path: Path):
+    """`train` on the corpus, with more arguments."""
+
+    def run(*more: object, source: object = None, target: object = None) -> Outcome:
+        files = ("--source", source or corpus / "train.source", "--target", target or corpus / "train.target")
+        return dragoman("train", *files, "--quiet", "--out", tmp_path / "run", *more)
+
+    return run
+
+
+# Files of pairs
+
+
+def test_missing_and_unreadable_files_are_named(train, dragoman: Command, model: Path, tmp_path: Path) -> None:
+    none = tmp_path / "none"
+    refused(train(source=none), f"{none}: cannot read the file", "No such file")
+    refused(train(target=tmp_path), f"{tmp_path}: cannot read the file")
+    refused(dragoman("translate", model, "--input", none), f"{none}: cannot read the file")
+    refused(dragoman("evaluate", model, "--source", none, "--reference", none), f"{none}: cannot read the file")
+    refused(dragoman("score", model, "--source", none, "--target", none), f"{none}: cannot read the file")
+    refused(dragoman("compare", none, none, "--reference", none), f"{none}: cannot read the file")
+    (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08")
+    refused(dragoman("translate", model, "--input", tmp_path / "cut.gz"), "cut.gz: the gzip file is damaged")
+
+
+def test_bytes_that_are_no_text_are_located(train, dragoman: Command, model: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"fine\nb\xc3\xa4 \xff no\n")
+    place = ("the line is not text", "ff (invalid start byte)")
+    refused(train(source=bad), f"{bad}, line 2, byte 4: ", *place)
+    refused(dragoman("translate", model, "--input", bad), f"{bad}, line 2, byte 4: ", *place)
+    refused(dragoman("translate", model, stdin=bad.read_bytes()), "standard input, line 2, byte 4: ", *place)
+    refused(dragoman("score", model, "--source", bad, "--target", bad), f"{bad}, line 2, byte 4: ", *place)
+    bad.write_bytes(b"a\n\0")
+    refused(dragoman("translate", model, "--input", bad), f"{bad}, line 2, byte 0: ", "NUL")
+
+
+def test_files_of_different_lengths_are_counted(train, dragoman: Command, corpus: Path, model: Path) -> None:
+    long, short = corpus / "train.source", corpus / "dev.source"
+    refused(train(source=short), str(short), "different numbers of lines", "200", "20 lines")
+    refused(dragoman("score", model, "--source", long, "--target", short), "different numbers of lines", "200", "20")
+    found = dragoman("evaluate", model, "--source", long, "--reference", short)
+    refused(found, f"{short}: sources and references", f"200 lines, as in {long}")
+    refused(dragoman("compare", long, long, "--reference", short), "200", "20")
+
+
+def test_files_that_were_forgotten_are_asked_for(dragoman: Command, corpus: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "run")
+    refused(dragoman("train", *out), "nothing to train on", "--source and --target")
+    refused(dragoman("prepare", *out), "no training pairs", "--source and --target")
+    refused(dragoman("train", *out, "--source", corpus / "dev.source"), "source and target files go in pairs")
+    refused(dragoman("train", *out, "--pairs", corpus / "dev.source"), "dev.source", ".tsv or .jsonl")
+    refused(dragoman("train"), "Missing option '--out'")
+    refused(dragoman("translate"), "Missing argument 'MODEL'")
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("d_modle=3", ["unknown setting 'd_modle'", "did you mean 'model.d_model'?"]),
+        ("hidden_size=3", ["unknown setting 'hidden_size'", "'hidden_size' is called 'd_model' here"]),
+        ("training.batch_size=9", ["'batch_size' is called 'batch_tokens' here"]),
+        ("d_model=wide", ["model.d_model", "integer", "(found 'wide')"]),
+        ("label_smoothing=1.5", ["training.label_smoothing", "less than 1", "(found 1.5)"]),
+        ("norm=middle", ["model.norm", "'pre' or 'post'"]),
+        ("modle.d_model=3", ["there is no section 'modle'"]),
+        ("d_model", ["key=value"]),
+        ("device=gpu", ["training.device", "'cuda'"]),
+    ],
+)
+def test_settings_are_checked_before_anything_is_made(setting: str, told: list[str], train, tmp_path: Path) -> None:
+    refused(train("--set", setting), *told)
+    assert not (tmp_path / "run").exists()
+
+
+def test_config_files_are_checked(train, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    refused(train("--config", file), f"{file}: cannot read the config file")
+    file.write_text("[model]\nd_model == 3\n")
+    refused(train("--config", file), f"{file}: not a TOML file", "line 2")
+    file.write_text("[model]\nnhead = 3\n")
+    refused(train("--config", file), f"{file}: unknown setting 'model.nhead'", "'num_heads'")
+    file.write_text('[data]\ndev_source = ["${DRAGOMAN_NO_SUCH_FOLDER}/x"]\n')
+    refused(train("--config", file), str(file), "DRAGOMAN_NO_SUCH_FOLDER is not set")
+
+
+def test_a_run_is_not_overwritten_and_keeps_its_settings(dragoman: Command, run: Path, train) -> None:
+    before = (run / "model.safetensors").read_bytes()
+    refused(train("--out", run), f"{run}: there is a run here already", "--resume")
+    refused(train("--out", run, "--resume", "--set", "d_model=64"), "model.d_model: 16 in the run, 64 now")
+    assert (run / "model.safetensors").read_bytes() == before
+    refused(train("--init-from", run / "data"), f"{run / 'data'}: no model to start from")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--beam-size", 2, "--nbest", 3), ["n_best 3 is more than beam_size 2"]),
+        (("--beam-size", 0), ["beam_size", "greater than 0", "(found 0)"]),
+        (("--nbest", 0), ["n_best", "greater than 0"]),
+        (("--beam-size", "many"), ["--beam-size", "integer"]),
+        (("--set", "n_best=many"), ["n_best", "(found 'many')"]),
+        (("--set", "num_beams=3"), ["'num_beams' is called 'beam_size' here"]),
+        (("--set", "tempreature=3"), ["did you mean 'decoding.temperature'?"]),
+        (("--set", "d_model=3"), ["only decoding settings can be changed here", "model.d_model"]),
+        (("--device", "abacus"), ["this device is not available", "cpu", "abacus"]),
+        (("--engine", "steam"), ["no such engine", "auto or module"]),
+        (("--colour",), ["No such option", "--colour"]),
+    ],
+)
+def test_options_of_translate_are_checked(
+    arguments: tuple[object, ...], told: list[str], dragoman: Command, model: Path
+) -> None:
+    refused(dragoman("translate", model, *arguments, stdin=b"ba\n"), *told)
+
+
+def test_options_of_other_verbs_are_checked(
+    dragoman: Command, run: Path, model: Path, causal_model: Path, corpus: Path, tmp_path: Path
+) -> None:
+    files = ("--source", corpus / "dev.source", "--reference", corpus / "dev.target")
+    refused(dragoman("evaluate", model, *files, "--metric", "blue"), "no metric 'blue'", "did you mean 'bleu'?")
+    refused(dragoman("compare", *files[1::2], "--reference", files[1], "--metric", "cher"), "cher")
+    refused(dragoman("complete", causal_model, "--beam-size", 2, "--nbest", 3), "n_best 3 is more than beam_size 2")
+    refused(dragoman("average", run, "--last", 9, "--out", tmp_path / "a"), str(run), "not so many checkpoints")
+    refused(dragoman("average", run, "--last", 0, "--out", tmp_path / "a"), "--last")
+    refused(dragoman("demo", "--direction", "zh-fr", "--out", tmp_path / "a"), "zh-en or en-zh")
+    refused(dragoman("tranlsate"), "tranlsate")
+    assert not (tmp_path / "a").exists()
+
+
+# Models
+
+
+@pytest.mark.parametrize("verb", ["translate", "complete", "info", "average", "score", "evaluate"])
+def test_a_directory_without_a_model_is_refused(verb: str, dragoman: Command, corpus: Path, tmp_path: Path) -> None:
+    more = {
+        "average": ("--last", 1, "--out", tmp_path / "out"),
+        "score": ("--source", corpus / "dev.source", "--target", corpus / "dev.target"),
+        "evaluate": ("--source", corpus / "dev.source", "--reference", corpus / "dev.target"),
+    }.get(verb, ())
+    for folder in (tmp_path / "nowhere", corpus):
+        refused(dragoman(verb, folder, *more), str(folder))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_wrong_family_is_told_the_right_verb(dragoman: Command, model: Path, causal_model: Path) -> None:
+    refused(dragoman("complete", model, "ba"), f"{model}: only a decoder-only model", "`dragoman translate`")
+    refused(dragoman("translate", causal_model), f"{causal_model}: only an encoder-decoder translates", "causal")
+    refused(dragoman("translate", model, "--ensemble", causal_model), f"{causal_model}: only an encoder-decoder")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.json"])
+@pytest.mark.parametrize("damage", ["cut", "noise"])
+def test_damaged_files_are_named(name: str, damage: str, dragoman: Command, model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(model, tmp_path / "m")
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data[: len(data) // 2] if damage == "cut" else b"\x80nonsense" * 9)
+    for verb in ("translate", "info"):
+        refused(dragoman(verb, folder), f"{folder / name}: ")
+
+
+def test_missing_files_are_named(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(model, tmp_path / "m")
+    (folder / "vocabulary.json").unlink()
+    refused(dragoman("translate", folder), str(folder), "vocabulary.json")
+    (folder / "model.safetensors").unlink()
+    refused(dragoman("translate", folder), str(folder / "model.safetensors"), "No such file")
+
+
+def test_a_model_with_other_tokenizers_cannot_join(dragoman: Command, model: Path, byte_model: Path) -> None:
+    refused(dragoman("translate", model, "--ensemble", byte_model), str(byte_model), "the same tokenizers")
+
+
+# Output
+
+
+def test_input_is_never_overwritten_by_output(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("ba\nce\n")
+    (tmp_path / "link").symlink_to(file)
+    for output in (file, tmp_path / "link"):
+        refused(dragoman("translate", model, "--input", file, "--output", output), "would overwrite the input")
+    assert file.read_text() == "ba\nce\n"
+
+
+def test_output_that_cannot_be_written_is_one_message(model: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "in", tmp_path / "no" / "such" / "out"
+    source.write_text("ba\n")
+    command = [sys.executable, "-m", "dragoman", "translate", str(model), "--input", str(source), "--output"]
+    found = subprocess.run([*command, str(output)], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr == f"dragoman: {output}: No such file or directory\n"
+
+
+def test_nothing_half_printed_is_taken_for_json(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    for line in dragoman("translate", model, "--json", stdin='ba\n\n猫"\\\n'.encode()).lines:
+        json.loads(line)
+    (tmp_path / "bad").write_bytes(b"\xff\n")
+    refused(dragoman("score", model, "--source", tmp_path / "bad", "--target", tmp_path / "bad", "--json"), "byte 0")
