@@ -1,6 +1,6 @@
 """Run a recipe from raw files to its row of the table: train, translate the test set, score.
 
-    python recipes/run.py multi30k-en-de --data DIR [--out runs]
+    python recipes/run.py multi30k-en-de --data DIR [--out runs] [--set KEY=VALUE]
 
 `--data` is the folder that the recipe's `${DATA}` stands for. An interrupted run goes on where it stopped; a finished
 one is only judged again. Prints one JSON row, which also lands in the run directory as `result.json`.
@@ -16,22 +16,26 @@ import tomllib
 from pathlib import Path
 
 import dragoman
-from dragoman.config import make_config, merge, read_toml
+from dragoman.config import make_config, merge, parse_assignments, read_toml
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
+    """Train, judge, print the row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     tests = tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
     parser.add_argument("name", choices=sorted(tests))
     parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
     parser.add_argument("--out", default=Path("runs"), type=Path, help="where run directories go")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
     options = parser.parse_args()
 
     os.environ["DATA"] = str(options.data)
     out = options.out / options.name
-    config = make_config(merge(read_toml(HERE / f"{options.name}.toml"), {"out": str(out)}))
+    config = make_config(
+        merge(read_toml(HERE / f"{options.name}.toml"), parse_assignments(options.set), {"out": str(out)})
+    )
     run = dragoman.train(config, resume=True)
     if run.exit_status:
         raise SystemExit(run.exit_status)
