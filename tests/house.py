@@ -21,9 +21,9 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Field", "NewType", "ParamSpec", "Path", "TypeVar", "dict", "dict.fromkeys", "float", "frozenset", "len",
-    "namedtuple", "range", "re.compile", "set", "sorted", "str.maketrans", "struct.Struct", "tuple", "typer.Argument",
-    "typer.Option", "typer.Typer",
+    "BeforeValidator", "dict", "dict.fromkeys", "Field", "float", "frozenset", "len", "namedtuple", "NewType",
+    "ParamSpec", "Path", "range", "re.compile", "set", "sorted", "str.maketrans", "struct.Struct", "tuple",
+    "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 

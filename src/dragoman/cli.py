@@ -139,6 +139,7 @@ def translate(
     alignments: Annotated[bool, typer.Option("--alignments", help="Print i-j pairs of pieces after each.")] = False,
     words: Annotated[bool, typer.Option("--word-alignments", help="The same of words between blanks.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
+    prefix: Annotated[str, typer.Option(help="What every output must begin with.")] = "",
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -151,9 +152,8 @@ def translate(
     given = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
     options = translator.options(_decoding(settings, given))
     interactive = input_ is None and sys.stdin.isatty()
-    lines = translator.translate_lines(
-        _input_lines(input_), options, chunk=1 if interactive else 2048, alignments=alignments or words
-    )
+    chunk, aligned = 1 if interactive else 2048, alignments or words
+    lines = translator.translate_lines(_input_lines(input_), options, prefix=prefix, chunk=chunk, alignments=aligned)
     with _output(output, input_) as stream:
         for number, result in enumerate(lines, 1):
             if result.truncated:

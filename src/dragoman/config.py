@@ -24,11 +24,20 @@ Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
 Layers = Annotated[int, Field(ge=0, le=1000)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-# A `Path` is taken for its text, and one file may stand without a list.
-PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
-Files = Annotated[
-    tuple[PathText, ...], BeforeValidator(lambda value: [value] if isinstance(value, (str, Path)) else value)
-]
+
+
+def _text(value: object) -> object:
+    """A `Path` is taken for its text."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def _several(value: object) -> object:
+    """One file may stand without a list."""
+    return [value] if isinstance(value, (str, Path)) else value
+
+
+PathText = Annotated[str, BeforeValidator(_text)]
+Files = Annotated[tuple[PathText, ...], BeforeValidator(_several)]
 S = TypeVar("S", bound="Section")
 
 

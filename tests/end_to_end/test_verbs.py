@@ -120,6 +120,14 @@ def test_translate_takes_every_decoding_option(dragoman: Command, model: Path) -
         assert dragoman("translate", model, *arguments, stdin=INPUT).lines == expected
 
 
+def test_translate_begins_every_output_with_the_prefix(dragoman: Command, model: Path) -> None:
+    prefixes = ["fo gu" if text.strip() else "" for text in TEXTS]
+    expected = [one.text for one in Translator.from_pretrained(model).translate(TEXTS, prefixes=prefixes)]
+    found = dragoman("translate", model, "--prefix", "fo gu", stdin=INPUT)
+    assert found.lines == expected
+    assert all(line.startswith("fo gu") for line, text in zip(found.lines, TEXTS, strict=True) if text.strip())
+
+
 def test_translate_prints_scores_alignments_and_several_outputs(dragoman: Command, model: Path) -> None:
     best = Translator.from_pretrained(model).translate(TEXTS, n_best=5, alignments=True)
     found = dragoman("translate", model, "--beam-size", 5, "--scores", "--alignments", stdin=INPUT)

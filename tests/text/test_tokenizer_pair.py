@@ -67,7 +67,7 @@ def test_sizes_follow_the_config_and_the_mask_gets_an_id() -> None:
 
 
 def test_sides_of_different_kinds_cannot_be_joined() -> None:
-    with pytest.raises(ConfigError, match="source looks like bpe, target like word"):
+    with pytest.raises(ConfigError, match="bpe for the source, word for the target"):
         TokenizerPair.train(pairs("the cat", "K AE T"), TokenizerConfig(joint=True))
 
 

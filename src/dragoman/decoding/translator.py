@@ -262,18 +262,37 @@ class Translator:
         return [result or _nothing(text, alignments) for text, result in zip(texts, results, strict=True)]
 
     def translate_lines(
-        self, lines: Iterable[str], options: DecodingConfig, *, chunk: int = 2048, alignments: bool = False
+        self,
+        lines: Iterable[str],
+        options: DecodingConfig,
+        *,
+        prefix: str = "",
+        chunk: int = 2048,
+        alignments: bool = False,
     ) -> Iterator[Translation]:
-        """Translate a stream, `chunk` lines at a time, in order: memory stays bounded, batches stay full."""
+        """Translate a stream, `chunk` lines at a time, in order: memory stays bounded, batches stay full.
+
+        Args:
+            lines: any number of strings.
+            options: the search.
+            prefix: what every output must begin with.
+            chunk: how many lines wait for each other.
+            alignments: as for `translate`.
+        """
+
+        def some(texts: list[str], first: int) -> list[Translation]:
+            prefixes = [prefix if text.strip() else "" for text in texts]
+            return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
+
         waiting: list[str] = []
         done = 0
         for line in lines:
             waiting.append(line)
             if len(waiting) >= chunk:
-                yield from self.translate_with(waiting, options, alignments=alignments, first=done)
+                yield from some(waiting, done)
                 done += len(waiting)
                 waiting = []
-        yield from self.translate_with(waiting, options, alignments=alignments, first=done)
+        yield from some(waiting, done)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         """How likely the model finds each target, given its source.

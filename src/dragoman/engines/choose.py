@@ -24,7 +24,13 @@ def choose_device(wanted: str = "auto") -> torch.device:
     if not there.get(kind, False):
         have = ", ".join(name for name, present in there.items() if present)
         raise ConfigError("this device is not available", expected=f"auto, or one of: {have}", found=wanted)
+    if wanted not in (kind, *(f"{kind}:{index}" for index in range(_count(kind)))):
+        raise ConfigError("there is no such device", expected=f"{kind}:0 to {kind}:{_count(kind) - 1}", found=wanted)
     return torch.device(wanted)
+
+
+def _count(kind: str) -> int:
+    return torch.cuda.device_count() if kind == "cuda" else 1
 
 
 def choose_engine(model: Transformer | CausalLM, wanted: str = "auto") -> tuple[ModuleEngine, str]:

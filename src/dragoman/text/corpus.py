@@ -61,9 +61,8 @@ class ParallelCorpus:
             ConfigError: the numbers of files differ.
         """
         if len(source) != len(target):
-            raise ConfigError(
-                "source and target files go in pairs", expected=f"{len(source)} target files", found=len(target)
-            )
+            found = f"{len(source)} source files, {len(target)} target files"
+            raise ConfigError("source and target files go in pairs", expected="as many of each", found=found)
         aligned = tuple((str(s), str(t)) for s, t in zip(source, target, strict=True))
         return cls(aligned=aligned, on_bad_text=on_bad_text)
 

@@ -117,7 +117,7 @@ def _content(raw: bytes, number: int) -> bytes:
 
 
 def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataError:
-    hint = "convert the file to UTF-8, or set on_bad_text to replace or skip"
+    hint = "convert the file to UTF-8 (training goes on without such lines if data.on_bad_text is replace or skip)"
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         hint = "this looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
     return DataError(
@@ -130,7 +130,7 @@ def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
     """A regular file opened for reading, decompressed if it ends in .gz; a failure while it is open is a DataError."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise DataError("not a regular file, so it cannot be read more than once", file=path)
+            raise DataError("not a regular file", file=path, hint="pipe it into standard input where that is read")
         with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as stream:
             if not Path(path).stat().st_size and str(path).endswith(".gz"):
                 raise EOFError("the file is empty")

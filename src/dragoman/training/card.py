@@ -100,12 +100,13 @@ def _data(data: Prepared) -> str:
 def _training(config: TrainConfig, data: Prepared, progress: Progress, command: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     training = config.training
+    threads = "one thread" if torch.get_num_threads() == 1 else f"{torch.get_num_threads()} threads"
     return f"""## Training
 
 `{command}`
 
 {progress.step:,} updates ({progress.epoch + 1} epochs, {progress.labels:,} target tokens) in {progress.seconds:,.0f}
-seconds with {torch.get_num_threads()} threads on {platform.machine()} {platform.system()}, seed {training.seed};
+seconds with {threads} on {platform.machine()} {platform.system()}, seed {training.seed};
 best validation ({config.validation.metric}) at step {progress.best_step:,}. All settings: `config.toml`.
 
 Python {platform.python_version()}, {versions}.

@@ -148,4 +148,4 @@ def duration(seconds: float) -> str:
     for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {name}"
-    return f"{seconds:.0f} seconds"
+    return "a second" if seconds < 1.5 else f"{seconds:.0f} seconds"
