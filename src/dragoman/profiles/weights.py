@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,27 @@ class Weights:
             raise ModelError(f"not the weights of {self.system}", expected=name, found=found)
         return tuple(self._state[name].shape)
 
-    def take(self, name: str, shape: Sequence[int], *, transpose: bool = False) -> Tensor:
+    def matrix(self, name: str) -> tuple[int, int]:
+        """The shape of an entry that is a matrix.
+
+        Raises:
+            ModelError: it is not there, or is none.
+        """
+        shape = self.shape(name)
+        if len(shape) != 2:
+            raise ModelError(f"not the weights of {self.system}", expected=f"{name}: a matrix", found=list(shape))
+        return shape[0], shape[1]
+
+    def same(self, name: str, other: str) -> bool:
+        """Whether two entries are there and equal: one that is shared, saved twice."""
+        return name in self and other in self and torch.equal(self._state[name], self._state[other])
+
+    def table(self, name: str, width: int) -> Float[Tensor, "length {width}"]:
+        """A table of positions, `[1, length, width]` there; its length is its own."""
+        length = (*self.shape(name), 0, 0)[1]
+        return self.take(name, (1, length, width))[0]
+
+    def take(self, name: str, shape: Sequence[int], *, transpose: bool = False) -> Float[Tensor, "..."]:
         """An entry, as `shape` after transposing its last two dimensions if asked; zeros if there is a complaint."""
         found = self._state.get(name)
         if name in self._used:
@@ -54,10 +75,19 @@ class Weights:
         if transpose and found.dim() >= 2:
             found = found.transpose(-2, -1)
         if tuple(found.shape) != tuple(shape):
-            own = list(reversed(shape)) if transpose else list(shape)
+            own = [*shape[:-2], *reversed(shape[-2:])] if transpose else list(shape)
             self._complaints.append(f"{name}: expected {own}, found {list(self._state[name].shape)}")
             return torch.zeros(*shape, dtype=self.dtype)
         return found.to(self.dtype)
+
+    def count(self, pattern: str) -> int:
+        """How many entries there are of a numbered name, counted from 0; `{}` stands for the number."""
+        return next(number for number in itertools.count() if pattern.format(number) not in self)
+
+    def fill(self, parameter: Float[Tensor, "..."], name: str) -> None:
+        """Copy an entry into a parameter of the same shape."""
+        with torch.no_grad():
+            parameter.copy_(self.take(name, parameter.shape))
 
     def skip(self, name: str) -> None:
         """An entry that is there but carries nothing to load (a position table, a mask); it may be absent."""
