@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
+_ROOMS = ("markov", "nn", "profiles")
 _HOMES = {
     "Completer": "dragoman.decoding",
     "DecodingConfig": "dragoman.config",
@@ -78,10 +79,12 @@ def __getattr__(name: str) -> object:
     """A public name, from its home."""
     if name == "__version__":
         return import_module("importlib.metadata").version("dragoman")
+    if name in _ROOMS:
+        return import_module(f"dragoman.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_ROOMS])
