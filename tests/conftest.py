@@ -13,6 +13,8 @@ from jaxtyping import install_import_hook
 # Before torch is imported; tests that run in parallel would otherwise fight for the cores. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
+# Where a test does use two threads, they sleep while they wait for each other instead of fighting for busy cores.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 # Before dragoman is imported: every annotated function then checks the types and shapes of what it is given and gives.
 install_import_hook("dragoman", "beartype.beartype")

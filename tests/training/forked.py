@@ -21,7 +21,7 @@ def start(work: Callable[[], object]) -> int:
     status = 99
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)
+        signal.alarm(200)
         work()
         status = 0
     except BaseException:
