@@ -22,7 +22,7 @@ def weights(width, hidden, heads, out=None, seed=0):
     shapes = dict.fromkeys(("W_q", "W_k", "W_v"), (width, hidden * heads))
     if out is not None:
         shapes["W_o"] = (hidden * heads, out)
-    state = {f"{name}.weight": rng.normal(size=shape) for name, shape in shapes.items()}
+    state = {f"{name}.weight": rng.normal(size=shape) * 0.4 for name, shape in shapes.items()}
     return state | {f"{name}.bias": rng.normal(size=shape[1]) for name, shape in shapes.items()}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_SYSTEMS = ("annotated", "jadore", "lsdefine", "marian", "paddle", "torch_nn")
+_SYSTEMS = ("annotated", "d2l", "jadore", "lsdefine", "marian", "paddle", "torch_nn")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,309 @@
+"""The Transformer of *Dive into Deep Learning*: `edition="pytorch"` (English and Chinese) and `edition="paddle"`.
+
+What differs from the blocks of `dragoman.nn`:
+
+| | theirs | here |
+|---|---|---|
+| norm | after the residual, eps 1e-5 in the root; none at the ends of the stacks | `PostNorm` |
+| attention | no offsets on any projection; `use_bias` gives them to the encoder only | `MultiHeadAttention` |
+| masks | by valid length: as many keys as the source has tokens; hidden scores are set to -1e6 | `ValidLengths` |
+| target padding | not hidden: the target is masked causally only | `ValidLengths` |
+| dropout | one rate: on attention weights, sub-layers, and embeddings after their positions | the same |
+| positions | from 0, at most 1000; angles in float32, by a power, in float64 models too | `position_table` |
+| output | with offsets, not tied | `Generator` |
+| attention maps | [batch·heads, q_len, k_len], batch-major | [batch, heads, q_len, k_len] |
+| cache | layer inputs, projected again at each step | keys and values |
+| kernels | PyTorch [out, in]; Paddle [in, out] | [out, in] |
+| blocks | PyTorch `blks.block0`; Paddle `blks.0` | either |
+| start | PyTorch: its defaults, embeddings N(0, 1); Paddle: Xavier-uniform, zero offsets | `build` |
+| source | words + `<eos>`; target `<bos>` + words + `<eos>` | given as ids |
+| special ids | PyTorch: vocabularies are sorted, ids depend on the data; Paddle: `<pad>` 1 | `src_pad` |
+
+The Chinese and Paddle editions call `num_blks` `num_layers`; their `key_size`, `query_size`, `value_size`,
+`ffn_num_input` and `norm_shape` can only be `num_hiddens` in a whole model. Rates of learning are constant.
+
+Faults of theirs, the first two in evaluation mode only:
+- The causal mask is made in training only: a whole target in evaluation mode sees its future, so validation losses
+  are too good. `faithful_to_bug="sees_future"`.
+- Each decoding step is given the position of its own one token: 0. `faithful_to_bug="position_zero"`; then the steps
+  differ from the parallel pass.
+- The Paddle edition rounds masked scores to float32 in a float64 model too. `faithful_to_bug="float32_scores"`.
+
+The table P of positions is saved with neither edition's weights. Paddle's kernels round it otherwise in the last bit
+(6e-8): a state that holds `encoder.pos_encoding.P` and `decoder.pos_encoding.P` besides the weights overrides ours.
+
+To turn a state dict saved by either edition into safetensors, in its own environment::
+
+    python -c "import sys, torch; from safetensors.torch import save_file; save_file(
+    torch.load(sys.argv[1], 'cpu', weights_only=True), sys.argv[2])" IN.params OUT.safetensors
+
+    python -c "import paddle, sys; from safetensors.numpy import save_file; save_file(
+    {k: v.numpy() for k, v in paddle.load(sys.argv[1]).items()}, sys.argv[2])" IN.pdparams OUT.safetensors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.errors import ConfigError
+from dragoman.nn import (
+    FeedForward,
+    Generator,
+    InputEmbedding,
+    MultiHeadAttention,
+    PostNorm,
+    TokenEmbedding,
+    Transformer,
+    causal_mask,
+)
+from dragoman.profiles.parts import PositionTable, filled_weights, stacks
+from dragoman.profiles.weights import Weights
+
+EDITIONS = ("pytorch", "paddle")
+BUGS = ("sees_future", "position_zero", "float32_scores")
+_FILL = -1e6
+
+
+def position_table(max_len: int, num_hiddens: int) -> Float[Tensor, "{max_len} {num_hiddens}"]:
+    """Interleaved sinusoids of position / 10000^(2i/d), all in float32: that book's own route."""
+    column = torch.arange(0, num_hiddens, 2, dtype=torch.float32)
+    angle = torch.arange(max_len, dtype=torch.float32)[:, None] / torch.pow(10000, column / num_hiddens)
+    table = torch.zeros(max_len, num_hiddens)
+    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : num_hiddens // 2].cos()
+    return table
+
+
+def rounded_weights(
+    scores: Float[Tensor, "*rows q_len k_len"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "*rows q_len k_len"]:
+    """Their fault: where there is a mask, scores pass through float32."""
+    return filled_weights(scores if mask is None else scores.float().to(scores.dtype), mask, fill=_FILL)
+
+
+class AlwaysFirst(PositionTable):
+    """Their fault: whatever was decoded before, the first vector stands at position 0."""
+
+    def forward(self, x: Float[Tensor, "batch len d_model"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
+        """Add rows 0, 1, …, wherever the vectors begin."""
+        return super().forward(x)
+
+
+class ValidLengths(Transformer):
+    """A `Transformer` whose source mask counts tokens, and whose target mask is causal only.
+
+    Their valid length is the number of tokens that are not padding, and hides what lies behind so many keys; so
+    padding among the tokens hides the last of them.
+    """
+
+    sees_future = False
+
+    def encode(
+        self, source: Int[Tensor, "batch src"]
+    ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
+        """The memory, and the mask of its valid length."""
+        valid_lens = (source != self.pad).sum(1, keepdim=True)
+        mask = (torch.arange(source.shape[1], device=source.device) < valid_lens)[:, None, None, :]
+        return self.encoder(self.source_embedding(source), mask), mask
+
+    def hidden(
+        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """The decoder's output for teacher forcing; target padding is not hidden."""
+        memory, memory_mask = self.encode(source)
+        open_ = self.sees_future and not self.training
+        mask = None if open_ else causal_mask(target.shape[1], device=target.device)
+        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
+
+
+def build(
+    src_vocab_size: int,
+    tgt_vocab_size: int,
+    num_hiddens: int = 256,
+    ffn_num_hiddens: int = 64,
+    num_heads: int = 4,
+    num_blks: int = 2,
+    dropout: float = 0.2,
+    use_bias: bool = False,
+    *,
+    src_pad: int = 1,
+    max_len: int = 1000,
+    edition: str = "pytorch",
+    faithful_to_bug: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> ValidLengths:
+    """A fresh model with that edition's initialisation.
+
+    Args:
+        src_vocab_size: rows of the source table.
+        tgt_vocab_size: rows of the target table and of the output.
+        num_hiddens: width of every representation.
+        ffn_num_hiddens: inner width of the feed-forward block.
+        num_heads: heads of each attention.
+        num_blks: blocks of each stack.
+        dropout: everywhere.
+        use_bias: offsets on the projections of the encoder's attention.
+        src_pad: id of the source's `<pad>`: their `src_vocab['<pad>']`, 1 in Paddle.
+        max_len: rows of the table of positions.
+        edition: `pytorch` or `paddle`.
+        faithful_to_bug: `sees_future`, `position_zero`, `float32_scores`, or none.
+        dtype: of the weights.
+
+    Raises:
+        ConfigError: the heads do not divide the width, or there is no such edition or bug.
+    """
+    _check(num_hiddens, num_heads, edition, faithful_to_bug)
+    rows = position_table(max_len, num_hiddens)
+    kind = AlwaysFirst if faithful_to_bug == "position_zero" else PositionTable
+
+    weigh = rounded_weights if faithful_to_bug == "float32_scores" else partial(filled_weights, fill=_FILL)
+    attention = partial(MultiHeadAttention, num_hiddens, num_heads, dropout=dropout, bias=False, weigh=weigh)
+    feed_forward = partial(FeedForward, num_hiddens, ffn_num_hiddens)
+    residual = partial(PostNorm, num_hiddens, dropout)
+    encoder, decoder = stacks((num_blks, num_blks), attention, feed_forward, residual)
+    if use_bias:
+        for layer in encoder.layers:
+            layer.self_attention = attention(bias=True)
+    model = ValidLengths(
+        InputEmbedding(TokenEmbedding(src_vocab_size, num_hiddens), PositionTable(rows), dropout),
+        InputEmbedding(TokenEmbedding(tgt_vocab_size, num_hiddens), kind(rows), dropout),
+        encoder,
+        decoder,
+        Generator(num_hiddens, tgt_vocab_size, bias=True),
+        pad=src_pad,
+    )
+    model.sees_future = faithful_to_bug == "sees_future"
+    _start(model, edition)
+    return model.to(dtype)
+
+
+def load(
+    state: Mapping[str, Any],
+    num_heads: int = 4,
+    dropout: float = 0.2,
+    *,
+    src_pad: int = 1,
+    max_len: int = 1000,
+    edition: str = "pytorch",
+    faithful_to_bug: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> ValidLengths:
+    """Their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
+
+    Args:
+        state: `encoder.embedding.weight` … `decoder.dense.bias` to tensors or arrays.
+        num_heads: as in `build`.
+        dropout: as in `build`.
+        src_pad: as in `build`.
+        max_len: as in `build`, unless the state holds the tables of positions.
+        edition: as in `build`: whose layout the matrices have.
+        faithful_to_bug: as in `build`.
+        dtype: as in `build`.
+
+    Raises:
+        ModelError: an entry is missing, left over or misshapen.
+        ConfigError: as in `build`.
+    """
+    weights = Weights(state, "d2l", dtype)
+    block = "block{}" if "encoder.blks.block0.attention.W_q.weight" in weights else "{}"
+    first = f"encoder.blks.{block.format(0)}"
+    src_vocab_size, num_hiddens = weights.matrix("encoder.embedding.weight")
+    tgt_vocab_size, _ = weights.matrix("decoder.embedding.weight")
+    ffn_num_hiddens = (0, *weights.shape(f"{first}.ffn.dense1.bias"))[-1]
+    num_blks = weights.count(f"encoder.blks.{block}.ffn.dense1.bias")
+    model = build(
+        src_vocab_size, tgt_vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout,
+        use_bias=f"{first}.attention.W_q.bias" in weights,
+        src_pad=src_pad, max_len=max_len, edition=edition, faithful_to_bug=faithful_to_bug, dtype=dtype,
+    )  # fmt: skip
+    _fill(model, weights, block, transpose=edition == "paddle")
+    weights.finish()
+    return model.eval()
+
+
+def loss(
+    logits: Float[Tensor, "batch labels vocab"], labels: Int[Tensor, "batch labels"], tgt_pad: int
+) -> Float[Tensor, ""]:
+    """The PyTorch edition's: summed cross-entropy of the labels that are not padding, divided by their number."""
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=tgt_pad)
+
+
+def sentence_losses(
+    logits: Float[Tensor, "batch labels vocab"],
+    labels: Int[Tensor, "batch labels"],
+    valid_len: Shaped[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """The Paddle edition's: cross-entropy up to each valid length, divided by the padded length, one per sentence.
+
+    They call `backward` on this vector, which means on its sum; the loss they show is the sum over an epoch divided by
+    the number of valid labels.
+    """
+    nll = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+    return (nll * (torch.arange(labels.shape[1], device=labels.device) < valid_len[:, None])).mean(1)
+
+
+def beam_score(total: float, length: int, alpha: float = 0.75) -> float:
+    """What the book's text ranks candidates by (its code only decodes greedily): total / length^alpha.
+
+    `total` and `length` are of the tokens before `<eos>`.
+    """
+    return total / length**alpha
+
+
+def _check(num_hiddens: int, num_heads: int, edition: str, bug: str | None) -> None:
+    if num_hiddens % num_heads:
+        raise ConfigError(
+            "the heads do not divide the width", expected=f"num_heads divides {num_hiddens}", found=num_heads
+        )
+    if edition not in EDITIONS:
+        raise ConfigError("there is no such edition", expected=" or ".join(EDITIONS), found=edition)
+    if bug is not None and bug not in BUGS:
+        raise ConfigError("there is no such bug", expected=" or ".join(("None", *BUGS)), found=bug)
+
+
+def _start(model: ValidLengths, edition: str) -> None:
+    # Our linear maps start as Paddle's do.
+    for module in model.modules():
+        if isinstance(module, TokenEmbedding):
+            (nn.init.normal_ if edition == "pytorch" else nn.init.xavier_uniform_)(module.weight)
+        elif isinstance(module, nn.Linear) and edition == "pytorch":
+            module.reset_parameters()
+
+
+def _fill(model: Any, weights: Weights, block: str, transpose: bool) -> None:
+    for side, stack, embedding in (
+        ("encoder", model.encoder, model.source_embedding),
+        ("decoder", model.decoder, model.target_embedding),
+    ):
+        weights.fill(embedding.tokens.weight, f"{side}.embedding.weight")
+        if (table := f"{side}.pos_encoding.P") in weights:
+            embedding.positions.rows = weights.table(table, embedding.tokens.d_model)
+        names = {"self": "attention"} if side == "encoder" else {"self": "attention1", "cross": "attention2"}
+        for index, layer in enumerate(stack.layers):
+            place = f"{side}.blks.{block.format(index)}"
+            for part, name in names.items():
+                _fill_attention(getattr(layer, f"{part}_attention"), weights, f"{place}.{name}", transpose)
+            for number, part in enumerate((*(f"{part}_attention" for part in names), "feed_forward"), start=1):
+                norm = getattr(layer, f"{part}_residual").norm
+                weights.fill(norm.weight, f"{place}.addnorm{number}.ln.weight")
+                weights.fill(norm.bias, f"{place}.addnorm{number}.ln.bias")
+            for linear, name in ((layer.feed_forward.inner, "dense1"), (layer.feed_forward.outer, "dense2")):
+                weights.linear(linear, f"{place}.ffn.{name}.weight", f"{place}.ffn.{name}.bias", transpose=transpose)
+    weights.linear(model.generator, "decoder.dense.weight", "decoder.dense.bias", transpose=transpose)
+
+
+def _fill_attention(attention: MultiHeadAttention, weights: Weights, place: str, transpose: bool) -> None:
+    width, parts = attention.d_model, ("W_q", "W_k", "W_v")
+    bias = attention.output.bias is not None
+    weights.attention(
+        attention,
+        [weights.take(f"{place}.{part}.weight", (width, width), transpose=transpose) for part in parts],
+        [weights.take(f"{place}.{part}.bias", (width,)) for part in parts] if bias else (),
+    )
+    weights.linear(attention.output, f"{place}.W_o.weight", f"{place}.W_o.bias" if bias else None, transpose=transpose)
