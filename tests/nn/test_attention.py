@@ -51,9 +51,11 @@ def test_weights_are_zero_where_masked_and_sum_to_one(q_len, k_len, seed):
     assert (sums[~open_rows] == 0).all()
 
 
-def test_a_fully_masked_row_is_zero_and_so_is_its_gradient():
-    query, key, value = (random(1, 1, 2, 4).requires_grad_() for _ in range(3))
-    mask = torch.tensor([[True, True], [False, False]])
+@pytest.mark.parametrize("keys", [2, 100])  # the explicit products and the fused kernel
+def test_a_fully_masked_row_is_zero_and_so_is_its_gradient(keys):
+    query = random(1, 1, 2, 4).requires_grad_()
+    key, value = (random(1, 1, keys, 4).requires_grad_() for _ in range(2))
+    mask = torch.tensor([[True], [False]]).expand(2, keys)
     result = scaled_dot_product_attention(query, key, value, mask)
     assert (result[0, 0, 1] == 0).all()
     result.sum().backward()

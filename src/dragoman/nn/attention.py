@@ -14,6 +14,8 @@ from torch.nn import functional as F
 from dragoman.nn.cache import FixedCache, GrowingCache
 from dragoman.nn.dropout import dropout as drop
 
+PLAIN_KEYS = 64
+
 
 def attention_scores(
     query: Float[Tensor, "*rows q_len d_k"], key: Float[Tensor, "*rows k_len d_k"]
@@ -45,9 +47,9 @@ def scaled_dot_product_attention(
 ) -> Float[Tensor, "batch heads q_len d_v"]:
     """softmax(QKᵀ/√d_k) V (paper 3.2.1, equation 1).
 
-    Runs PyTorch's fused kernel, except where gradients are needed on a CPU: there, the plain products. For 18 to 128
-    positions on one thread, forward and backward, they take 0.84 to 0.92 of the fused kernel's time with dropout, but
-    1.3 to 1.45 times as long without (`benchmarks/bench_attention.py`).
+    Runs PyTorch's fused kernel, except where gradients are needed on a CPU with dropout or at most 64 keys: there, the
+    plain products. Forward and backward on two threads they take 0.75 to 0.90 of the kernel's time with dropout, and
+    without it 0.82 at 18 positions, 1.0 to 1.2 at 72, 2.5 at 512 (`benchmarks/bench_attention.py`).
 
     Args:
         query: what looks.
@@ -56,7 +58,8 @@ def scaled_dot_product_attention(
         mask: True where a query may attend to a key; broadcasts to `[batch, heads, q_len, k_len]`.
         dropout: probability of dropping each weight.
     """
-    if query.device.type != "cpu" or not torch.is_grad_enabled():
+    plain = query.device.type == "cpu" and torch.is_grad_enabled() and (dropout > 0 or key.shape[-2] <= PLAIN_KEYS)
+    if not plain:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
     weights = attention_weights(attention_scores(query, key), mask)
     return drop(weights, dropout) @ value
