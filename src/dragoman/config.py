@@ -148,7 +148,7 @@ class TokenizerConfig(Section):
 class TrainingConfig(Section):
     """The loop: optimiser, schedule, batches, when to stop."""
 
-    batch_tokens: Positive | None = Field(None, description="target tokens per update and micro-batch, padding counted")
+    batch_tokens: Positive | None = Field(None, description="tokens of a micro-batch on either side, padding counted")
     accumulate: Positive = Field(1, description="micro-batches per update")
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: Annotated[float, Field(gt=0)] | None = Field(
@@ -174,7 +174,7 @@ class TrainingConfig(Section):
     compile: bool = Field(False, description="torch.compile the model: slow to start, for long runs on a GPU")
     tensorboard: bool = False
     log_every: Positive = 50
-    save_every: Positive | None = Field(None, description="steps between checkpoints; each validation if unset")
+    save_every: Positive | None = Field(None, description="steps between checkpoints; better validations are saved too")
     keep_last: Annotated[int, Field(ge=2)] = Field(2, description="checkpoints kept besides the best")
     seed: NotNegative = 1
 

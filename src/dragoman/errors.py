@@ -86,7 +86,7 @@ class DivergenceError(DragomanError):
 
 
 class SaveError(DragomanError):
-    """A checkpoint could not be written, several times in a row."""
+    """A checkpoint, or the run directory, could not be written; training ends at the third in a row."""
 
     exit_code = 4
 
