@@ -207,8 +207,7 @@ def _acts(node: ast.stmt, harmless: set[str], relative: Path) -> bool:
     if isinstance(node, ast.If):
         return ast.unparse(node.test) not in ("TYPE_CHECKING", "__name__ == '__main__'")
     if isinstance(node, ast.Expr):
-        # The command line hangs its groups of commands under its application.
-        return not isinstance(node.value, ast.Constant) and relative.name != "cli.py"
+        return not isinstance(node.value, ast.Constant)
     if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         return True
     called = {ast.unparse(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}

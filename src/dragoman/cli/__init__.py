@@ -1,0 +1,55 @@
+"""The command line: each verb parses, calls one public function, and prints.
+
+Everything heavy is imported inside the verb that needs it, so that `dragoman --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from dragoman.cli.decoding import complete, score, translate
+from dragoman.cli.judging import compare, evaluate, info
+from dragoman.cli.training import average, demo, prepare, train
+
+VERBS = (train, prepare, translate, evaluate, compare, score, complete, average, info, demo)
+
+
+def make_app() -> typer.Typer:
+    """The command line with all its verbs."""
+    app = typer.Typer(
+        name="dragoman",
+        help="Train, run, judge and see through the encoder-decoder Transformer.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for verb in VERBS:
+        app.command()(verb)
+    return app
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one message on standard error and an exit status, no traceback."""
+    from dragoman.errors import DragomanError
+
+    try:
+        try:
+            make_app()(prog_name="dragoman")
+        finally:
+            sys.stdout.flush()
+    except DragomanError as error:
+        print(f"dragoman: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except OSError as error:
+        # What is left cannot be written: Python would try, and complain, again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output and has gone needs no message; a full disk or a forbidden place does.
+        if not isinstance(error, BrokenPipeError):
+            place = "" if error.filename is None else f"{error.filename}: "
+            print(f"dragoman: {place}{error.strerror or error}", file=sys.stderr)
+        raise SystemExit(1) from None

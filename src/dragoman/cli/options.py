@@ -1,0 +1,105 @@
+"""What several verbs share: their options, how settings come together, where lines come from and go to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from io import BufferedIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from dragoman.config import TrainConfig
+
+Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", metavar="MODEL")]
+Source = Annotated[
+    list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
+]
+Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
+Pairs = Annotated[list[str] | None, typer.Option(help="Instead: .tsv with two columns, or .jsonl.", metavar="FILE")]
+DevSource = Annotated[
+    list[str] | None, typer.Option(help="Held-out sources; split off training if absent.", metavar="FILE")
+]
+DevTarget = Annotated[list[str] | None, typer.Option(help="Held-out targets.", metavar="FILE")]
+DevPairs = Annotated[list[str] | None, typer.Option(help="Held-out pairs.", metavar="FILE")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Engine = Annotated[str, typer.Option(help="How the model is run: auto or module.")]
+BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: the model's]")]
+LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
+DecodingSet = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any decoding setting, as key=value; repeatable.", metavar="KEY=VALUE"),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting, as key=value or section.key=value; repeatable.", metavar="KEY=VALUE"),
+]
+
+
+def make_settings(
+    out: Path, file: Path | None, settings: list[str] | None, files: dict[str, Any], training: dict[str, Any]
+) -> TrainConfig:
+    """A config file, then `--set`, then the named options."""
+    from dragoman.config import make_config, merge, parse_assignments, read_toml
+
+    def given(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if value not in (None, [])}
+
+    tree = merge(
+        read_toml(file) if file is not None else {},
+        parse_assignments(settings or []),
+        {"out": str(out), "data": given(files), "training": given(training)},
+    )
+    return make_config(tree)
+
+
+def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict[str, Any]:
+    """`--set`, then the named options.
+
+    Raises:
+        ConfigError: another setting than one of decoding is among them.
+    """
+    from dragoman.config import parse_assignments
+    from dragoman.errors import ConfigError
+
+    decoding = (tree := parse_assignments(settings or [])).pop("decoding", {})
+    if tree:
+        found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
+        raise ConfigError("only decoding settings can be changed here", found=found)
+    return {**decoding, **{key: value for key, value in named.items() if value is not None}}
+
+
+def input_lines(path: Path | None) -> Iterator[str]:
+    """The lines of a file, or of standard input."""
+    from dragoman.text import read_lines, scan_stream
+
+    lines = scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input") if path is None else read_lines(path)
+    return (line.text for line in lines)
+
+
+def open_output(path: Path | None, source: Path | None) -> Any:
+    """The file or standard output as UTF-8 with LF line ends, whatever the locale says; never over the source.
+
+    Raises:
+        ConfigError: the output is the input.
+    """
+    from dragoman.errors import ConfigError
+
+    if path is not None and source is not None and path.resolve() == source.resolve():
+        raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
+    target = sys.stdout.fileno() if path is None else path
+    return open(target, "w", encoding="utf-8", newline="\n", closefd=path is not None)
+
+
+def print_json(value: object, indent: int | None = 2) -> None:
+    """JSON on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def silent(_: str) -> None:
+    """Tells nothing."""

@@ -1,0 +1,110 @@
+"""Verbs that make models: train, prepare, average, demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.options import (
+    Config,
+    DevPairs,
+    DevSource,
+    DevTarget,
+    Json,
+    Pairs,
+    Set,
+    Source,
+    Target,
+    make_settings,
+    print_json,
+    silent,
+)
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
+    source: Source = None,
+    target: Target = None,
+    pairs: Pairs = None,
+    dev_source: DevSource = None,
+    dev_target: DevTarget = None,
+    dev_pairs: DevPairs = None,
+    prepared: Annotated[
+        str | None, typer.Option(help="Instead: a directory made by `dragoman prepare`.", metavar="DIR")
+    ] = None,
+    config: Config = None,
+    settings: Set = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.")] = None,
+    init_from: Annotated[
+        str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on pairs of sequences. What you leave open is chosen from the corpus and the device."""
+    files = {
+        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
+        "dev_pairs": dev_pairs, "prepared": prepared,
+    }  # fmt: skip
+    chosen = make_settings(out, config, settings, files, {"seed": seed, "init_from": init_from, "device": device})
+    from dragoman.training import train as run_training
+
+    run = run_training(chosen, resume=resume, quiet=quiet)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json({"directory": str(run.directory), "progress": asdict(run.progress)})
+    raise typer.Exit(run.exit_status)
+
+
+def prepare(
+    out: Annotated[Path, typer.Option(help="Where to put the prepared data.", metavar="DIR")],
+    source: Source = None,
+    target: Target = None,
+    pairs: Pairs = None,
+    dev_source: DevSource = None,
+    dev_target: DevTarget = None,
+    dev_pairs: DevPairs = None,
+    config: Config = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Read, check, tokenise and store a corpus. `train --prepared` then starts from it, as often as you like."""
+    files = {
+        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
+        "dev_pairs": dev_pairs,
+    }  # fmt: skip
+    chosen = make_settings(out, config, settings, files, {})
+    from dragoman.data import prepare as run_preparation
+
+    data = run_preparation(chosen, out, report=silent if as_json else print)
+    if as_json:
+        print_json({"directory": str(data.directory), "report": data.report.to_dict()})
+
+
+def average(
+    run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
+    last: Annotated[int, typer.Option(help="How many checkpoints, counted from the last.", min=1)],
+    out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+) -> None:
+    """Average a run's last checkpoints into a new model directory."""
+    from dragoman.training import average_run
+
+    print(average_run(run, last, out))
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")] = Path("runs/demo"),
+    direction: Annotated[str, typer.Option(help="zh-en or en-zh.")] = "zh-en",
+) -> None:
+    """Train a small Chinese-English model, and show it at work. The corpus ships with the package."""
+    from dragoman.demo import run_demo
+    from dragoman.demo.show import DIRECTIONS
+
+    if direction not in DIRECTIONS:
+        raise typer.BadParameter(f"expected {' or '.join(DIRECTIONS)}", param_hint="--direction")
+    raise typer.Exit(run_demo(out, direction=direction).exit_status)

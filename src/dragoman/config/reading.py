@@ -1,0 +1,148 @@
+"""Settings from files and from `key=value`, and back to a file; unknown names answered with ours."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman.config.sections import SECTIONS, TrainConfig, validated
+from dragoman.errors import ConfigError
+from dragoman.files import write_bytes
+
+# What the other toolkits call our settings.
+FOREIGN_NAMES = {
+    "hidden_size": "d_model", "encoder_embed_dim": "d_model", "dim_emb": "d_model", "embedding_dim": "d_model",
+    "transformer_model_size": "d_model", "heads": "num_heads", "n_head": "num_heads", "nhead": "num_heads",
+    "encoder_attention_heads": "num_heads", "transformer_heads": "num_heads", "ff_size": "d_ff", "d_inner": "d_ff",
+    "transformer_ff": "d_ff", "encoder_ffn_embed_dim": "d_ff", "encoder_ffn_dim": "d_ff", "dim_feedforward": "d_ff",
+    "encoder_layers": "num_encoder_layers", "enc_depth": "num_encoder_layers", "decoder_layers": "num_decoder_layers",
+    "dec_depth": "num_decoder_layers", "layer_norm": "norm", "normalize_before": "norm",
+    "share_embeddings": "tie_embeddings", "share_all_embeddings": "tie_embeddings", "tied_embeddings": "tie_embeddings",
+    "learning_rate_warmup": "warmup_steps", "warmup_updates": "warmup_steps", "lr_warmup": "warmup_steps",
+    "scheduling": "schedule", "lr_scheduler": "schedule", "decay_method": "schedule", "max_tokens": "batch_tokens",
+    "batch_size": "batch_tokens", "mini_batch_words": "batch_tokens", "batch_multiplier": "accumulate",
+    "accum_count": "accumulate", "update_freq": "accumulate", "update_interval": "accumulate",
+    "optimizer_delay": "accumulate", "updates": "max_steps", "train_steps": "max_steps", "max_update": "max_steps",
+    "max_updates": "max_steps", "lr": "learning_rate", "beam": "beam_size", "num_beams": "beam_size",
+    "alpha": "length_penalty", "beam_alpha": "length_penalty", "lenpen": "length_penalty", "nbest": "n_best",
+    "num_return_sequences": "n_best", "no_repeat_ngram_size": "no_repeat_ngram", "max_grad_norm": "clip_norm",
+    "attention_dropout_rate": "attention_dropout", "relu_dropout": "activation_dropout",
+}  # fmt: skip
+
+
+def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str]:
+    """Section and key of a setting given as `key` or `section.key`, perhaps in a file.
+
+    Raises:
+        ConfigError: the name is unknown; the hint is our name for a known foreign one, or the nearest of ours.
+    """
+    section, dot, key = name.rpartition(".")
+    if dot:
+        if section not in SECTIONS:
+            raise ConfigError(f"there is no section {section!r}", file=file, expected=", ".join(SECTIONS), found=name)
+        if key in SECTIONS[section].model_fields:
+            return section, key
+        raise _unknown(key, name, file)
+    for home, fields in SECTIONS.items():
+        if name in fields.model_fields:
+            return home, name
+    raise _unknown(name, name, file)
+
+
+def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
+    homes = {name: section for section, fields in SECTIONS.items() for name in fields.model_fields}
+    hint = None
+    if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
+        hint = f"{key!r} is called {ours!r} here"
+    elif near := difflib.get_close_matches(key, homes, n=1):
+        hint = f"did you mean '{homes[near[0]]}.{near[0]}'?"
+    return ConfigError(f"unknown setting {shown!r}", file=file, hint=hint)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """`key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
+
+    Raises:
+        ConfigError: an assignment has no `=`, or its key is unknown.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError("a setting is given as key=value", found=assignment)
+        section, key = find_setting(name.strip())
+        try:
+            value = tomllib.loads(f"value = {text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as a tree, its keys checked, `${NAME}` in the paths of `[data]` replaced from the environment.
+
+    Raises:
+        ConfigError: the file is missing, is not TOML, has a key we do not know, or names an unset variable.
+    """
+    try:
+        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("cannot read the config file", file=path, found=error.strerror) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError("not a TOML file", file=path, found=error) from error
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            for key in value:
+                find_setting(f"{name}.{key}", file=path)
+        elif name != "out":
+            section, _ = find_setting(name, file=path)
+            raise ConfigError(f"{name} stands outside its section", file=path, hint=f"put it under [{section}]")
+    if isinstance(tree.get("data"), dict):
+        tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
+    return tree
+
+
+def _expanded(value: Any, path: str | Path) -> Any:
+    if isinstance(value, list):
+        return [_expanded(item, path) for item in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]], value)
+    except KeyError as error:
+        name = error.args[0]
+        raise ConfigError(
+            f"the variable {name} is not set", file=path, found=value, hint=f"export {name}=..."
+        ) from None
+
+
+def merge(*trees: Mapping[str, Any]) -> dict[str, Any]:
+    """Trees of sections laid over one another; later ones win."""
+    merged: dict[str, Any] = {}
+    for tree in trees:
+        for name, value in tree.items():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return merged
+
+
+def make_config(tree: Mapping[str, Any]) -> TrainConfig:
+    """A `TrainConfig` from a tree of plain values.
+
+    Raises:
+        ConfigError: a value has the wrong type or two contradict each other; all are listed at once.
+    """
+    return validated(TrainConfig, tree)
+
+
+def write_toml(config: TrainConfig, path: str | Path) -> None:
+    """The whole tree as TOML, every value that is set written out."""
+    import tomli_w
+
+    tree = config.model_dump(mode="json", exclude_none=True)
+    write_bytes(Path(path), tomli_w.dumps(tree).encode())
