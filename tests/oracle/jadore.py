@@ -11,7 +11,11 @@ WORDS = {"encoder": "src_word_emb", "decoder": "trg_word_emb"}
 
 
 class Jadore:
-    """Reads a state dict in that system's names; `article` hides no padding and has no norm on embeddings."""
+    """Reads a state dict in that system's names.
+
+    Of its variants, `article` hides no padding and has no norm on embeddings; `early_2020` has none there either, but
+    at the end of the stacks, normalises the queries and not what they look at, and adds sub-layers without a norm.
+    """
 
     def __init__(
         self,
@@ -19,11 +23,11 @@ class Jadore:
         n_head: int,
         pads: tuple[int, int],
         *,
-        article: bool,
+        variant: str,
         embedding_scale: float,
         logit_scale: float,
     ) -> None:
-        self.state, self.n_head, self.pads, self.article = state, n_head, pads, article
+        self.state, self.n_head, self.pads, self.variant = state, n_head, pads, variant
         self.embedding_scale, self.logit_scale = embedding_scale, logit_scale
         self.seen: dict[str, list[np.ndarray]] = {}
 
@@ -42,7 +46,7 @@ class Jadore:
             x = self.attention(x, x, mask, f"encoder.layer_stack.{i}.slf_attn", f"encoder.layers.{i}.self_attention")
             x = self.feed_forward(x, f"encoder.layer_stack.{i}.pos_ffn")
             self.note(f"encoder.layers.{i}", x)
-        return x
+        return self.norm(x, "encoder.layer_norm") if self.variant == "early_2020" else x
 
     def decode(self, source: np.ndarray, memory: np.ndarray, target: np.ndarray, *, hide: bool) -> np.ndarray:
         """Logits; padding in the target is hidden in training only."""
@@ -56,19 +60,23 @@ class Jadore:
             x = self.attention(x, memory, memory_mask, f"{name}.enc_attn", f"{note}.cross_attention")
             x = self.feed_forward(x, f"{name}.pos_ffn")
             self.note(note, x)
+        x = self.norm(x, "decoder.layer_norm") if self.variant == "early_2020" else x
         return self.product(x, "trg_word_prj") * self.logit_scale
 
     def visible(self, ids: np.ndarray, side: int) -> list[bool]:
-        return [self.article or token != self.pads[side] for token in ids]
+        return [self.variant == "article" or token != self.pads[side] for token in ids]
 
     def embed(self, ids: np.ndarray, stack: str) -> np.ndarray:
         table = self.state[f"{stack}.{WORDS[stack]}.weight"] * self.embedding_scale
         positions = self.state[f"{stack}.position_enc.pos_table"][0]
         x = np.array([table[token] + positions[place] for place, token in enumerate(ids)])
-        return x if self.article else self.norm(x, f"{stack}.layer_norm")
+        return x if self.variant != "repository" else self.norm(x, f"{stack}.layer_norm")
 
     def attention(self, x: np.ndarray, memory: np.ndarray, mask: np.ndarray, name: str, note: str) -> np.ndarray:
-        query, key, value = (self.product(y, f"{name}.w_{p}s") for p, y in zip("qkv", (x, memory, memory), strict=True))
+        before = self.variant == "early_2020"
+        looking = self.norm(x, f"{name}.layer_norm") if before else x
+        parts = zip("qkv", (looking, memory, memory), strict=True)
+        query, key, value = (self.product(y, f"{name}.w_{p}s") for p, y in parts)
         weights, mixed = [], []
         parts = (np.split(y, self.n_head, axis=1) for y in (query, key, value))
         for q, k, v in zip(*parts, strict=True):
@@ -78,12 +86,14 @@ class Jadore:
             mixed.append(weights[-1] @ v)
         self.note(note, np.stack(weights))
         y = self.product(np.concatenate(mixed, axis=1), f"{name}.fc")
-        return self.norm(y + x, f"{name}.layer_norm")
+        return y + x if before else self.norm(y + x, f"{name}.layer_norm")
 
     def feed_forward(self, x: np.ndarray, name: str) -> np.ndarray:
-        inner = np.maximum(self.product(x, f"{name}.w_1") + self.state[f"{name}.w_1.bias"], 0)
+        before = self.variant == "early_2020"
+        seen = self.norm(x, f"{name}.layer_norm") if before else x
+        inner = np.maximum(self.product(seen, f"{name}.w_1") + self.state[f"{name}.w_1.bias"], 0)
         y = self.product(inner, f"{name}.w_2") + self.state[f"{name}.w_2.bias"]
-        return self.norm(y + x, f"{name}.layer_norm")
+        return y + x if before else self.norm(y + x, f"{name}.layer_norm")
 
     def norm(self, x: np.ndarray, name: str) -> np.ndarray:
         x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-6)

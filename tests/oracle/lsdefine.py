@@ -96,11 +96,15 @@ class Model:
         self.counts[kind] = number + 1
         name = f"{kind}_{number}" if number else kind
         arrays = {
-            entry: self.rng.normal(size=shape) * 0.4 + (entry == "gamma") if isinstance(shape, tuple) else shape
-            for entry, shape in entries.items()
+            entry: self.fresh(entry, shape) if isinstance(shape, tuple) else shape for entry, shape in entries.items()
         }
         self.state |= {f"{name}/{entry}:0": array for entry, array in arrays.items()}
         return Layer(name, arrays)
+
+    def fresh(self, entry: str, shape: tuple[int, ...]) -> Array:
+        """Random numbers that keep the size of what goes through: offsets about 0, gains about 1."""
+        spread = shape[-2] ** -0.5 if entry == "kernel" else 0.4
+        return self.rng.normal(size=shape) * spread + (entry == "gamma")
 
     def timed(self, inner: int, outer: int, bias: bool) -> Layer:
         self.counts["dense"] = self.counts.get("dense", self.first) + 1  # the Dense inside takes a number too
@@ -154,6 +158,22 @@ class Model:
             self.seen[f"decoder.layers.{i}"] = y.value
         self.output = self.target(lambda v: v @ self.target.weights["kernel"], y)
         return {**self.seen, "memory": x.value, "logits": self.output.value}
+
+    def following(self, source: Array, prefixes: Array, *, misaligned: bool = False) -> Array:
+        """Logits after prefixes of one length, everything again: all tokens at their places, only the future hidden."""
+        self.misaligned, self.seen = misaligned, {}
+        src, length = Layer()(lambda: source), prefixes.shape[1]
+        x = once(np.add, lookup(self.i_words, src), lookup(self.positions, once(places, src)))
+        mask = once(lambda ids: (ids > 0).astype(float)[:, None, :], src)
+        for i, block in enumerate(self.encoder):
+            x = self.feed(block, self.attend(block, 0, x, x, mask, f"encoder.layers.{i}.self_attention"))
+        table = self.positions.weights["embeddings"][1 : length + 1]
+        y = once(lambda words: words + table, lookup(self.o_words, Layer()(lambda: prefixes)))
+        below = Layer()(lambda: np.broadcast_to(np.tri(length), (len(source), length, length)))
+        for block in self.decoder:
+            y = self.attend(block, 0, y, y, below, "")
+            y = self.feed(block, self.attend(block, 1, y, x, mask, ""))
+        return y.value[:, -1] @ self.target.weights["kernel"]
 
     def get_weights(self) -> list[Array]:
         """In the order of the graph that a run leaves."""
@@ -226,3 +246,47 @@ def normalise(norm: Layer, x: Node) -> Node:
         return norm.weights["gamma"] * (v - v.mean(-1, keepdims=True)) / (spread + 1e-6) + norm.weights["beta"]
 
     return norm(formula, x)
+
+
+def greedy(model: Model, source: Array, bos: int, eos: int, longest: int, misaligned: bool) -> list[list[int]]:
+    """The likeliest tokens, all rows together until all have ended."""
+    prefixes = np.full((len(source), 1), bos)
+    while prefixes.shape[1] < longest and not (prefixes[:, 1:] == eos).any(1).all():
+        best = model.following(source, prefixes, misaligned=misaligned).argmax(1)
+        prefixes = np.concatenate([prefixes, best[:, None]], axis=1)
+    rows = [row[1:] for row in prefixes.tolist()]
+    return [row[: row.index(eos)] if eos in row else row for row in rows]
+
+
+def beam(
+    model: Model, source: Array, bos: int, eos: int, longest: int, width: int, power: float, misaligned: bool
+) -> list[list[tuple[list[int], float]]]:
+    """Their beam, `width` rows for each source whether used or not; what never ends is not found."""
+    count = len(source)
+    live: list[list[tuple[list[int], float]]] = [[([bos], 0.0)] for _ in range(count)]
+    finished: list[list[tuple[list[int], float]]] = [[] for _ in range(count)]
+    for length in range(1, longest):
+        prefixes = np.full((count * width, length), bos)
+        for row, hypotheses in enumerate(live):
+            for rank, (ids, _) in enumerate(hypotheses):
+                prefixes[row * width + rank, : len(ids)] = ids
+        logits = model.following(source.repeat(width, 0), prefixes, misaligned=misaligned)
+        logs = np.log(softmax(logits) + 1e-8)
+        for row, hypotheses in enumerate(live):
+            best = max((total for _, total in finished[row]), default=-1e5)
+            grown = []
+            for rank, (ids, total) in enumerate(hypotheses):
+                if ids[-1] == eos:
+                    continue
+                own = logs[row * width + rank]
+                for token in np.argsort(-own)[:width]:
+                    if total + own[token] >= 5 * best:
+                        grown.append(([*ids, int(token)], total + own[token]))
+            live[row] = sorted(grown, key=lambda pair: -pair[1])[:width]
+            finished[row] += [pair for pair in live[row] if pair[0][-1] == eos]
+        if not any(live):
+            break
+    return [
+        sorted(((ids[1:-1], total / (len(ids) - 1) ** power) for ids, total in row), key=lambda pair: -pair[1])
+        for row in finished
+    ]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from traces import check_searches, largest_difference, steps, trace
+from traces import check_searches, largest_difference, steps, tolerances, trace
 
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import Dropout, MultiHeadAttention
@@ -21,16 +21,17 @@ SRC_PAD, TRG_PAD, BOS, EOS, VOCAB = 1, 0, 2, 3, 13
 SOURCE, TARGET, GENERATOR = "encoder.src_word_emb.weight", "decoder.trg_word_emb.weight", "trg_word_prj.weight"
 PADS = {"src_pad_idx": SRC_PAD, "trg_pad_idx": TRG_PAD}
 SMALL = {"d_model": 12, "d_inner": 18, "n_layers": 2, "n_head": 3, "d_k": 3, "d_v": 5}
-variants = pytest.mark.parametrize("variant", ["repository", "article"])
+VARIANTS = ["repository", "article", "early_2020"]
+variants = pytest.mark.parametrize("variant", VARIANTS)
 shapes = st.fixed_dictionaries(
     {
-        "d_model": st.sampled_from([3, 8, 12]),
+        "d_model": st.sampled_from([3, 8, 24]),
         "d_inner": st.integers(1, 20),
         "n_layers": st.integers(1, 2),
         "n_head": st.integers(1, 3),
         "d_k": st.integers(1, 5),
         "d_v": st.integers(1, 5),
-        "variant": st.sampled_from(["repository", "article"]),
+        "variant": st.sampled_from(VARIANTS),
     }
 )
 
@@ -39,7 +40,8 @@ def trained(tied=True, shared=False, **shape):
     """Weights in that system's names, none of them at its start; with tables of positions, as its checkpoints have."""
     state = jadore.initial_weights(VOCAB if shared else VOCAB + 2, VOCAB, **shape)
     for name, tensor in state.items():
-        tensor.copy_(torch.randn_like(tensor) * 0.3 + name.endswith("layer_norm.weight"))
+        spread = 0.3 if tensor.dim() == 1 else tensor.shape[1] ** -0.5
+        tensor.copy_(torch.randn_like(tensor) * spread + name.endswith("layer_norm.weight"))
     if tied:
         state[GENERATOR] = state[TARGET].clone()
     if shared:
@@ -70,7 +72,7 @@ def oracle(state, n_head, variant="repository", embedding_scale=1.0, logit_scale
         arrays,
         n_head,
         (SRC_PAD, TRG_PAD),
-        article=variant == "article",
+        variant=variant,
         embedding_scale=embedding_scale,
         logit_scale=logit_scale,
     )
@@ -80,6 +82,7 @@ def scales(d_model, tied, option, variant):
     """What embeddings and logits are multiplied by."""
     if not tied or variant == "article":
         return 1.0, 1.0
+    option = "prj" if variant == "early_2020" else option
     return {"emb": (math.sqrt(d_model), 1.0), "prj": (1.0, 1 / math.sqrt(d_model)), "none": (1.0, 1.0)}[option]
 
 
@@ -91,7 +94,7 @@ def test_every_number_on_the_way_is_theirs(shape, tied, shared, option, seed):
     variant, n_head = shape["variant"], shape["n_head"]
     reference = oracle(state, n_head, variant, *scales(shape["d_model"], tied, option, variant))
     expected = reference.run(source.numpy(), target.numpy())
-    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
+    for dtype, tolerance in tolerances(shape["d_model"]):
         model = loaded(state, n_head=n_head, scale_emb_or_prj=option, variant=variant, dtype=dtype)
         assert largest_difference(trace(model, source, target), expected) <= tolerance
 
@@ -131,9 +134,18 @@ def test_it_translates_through_the_searches(variant):
         trained(**SMALL, variant=variant), n_head=3, variant=variant, dtype=torch.float64, **PADS
     ).eval()
     sources = [torch.randint(4, VOCAB, (length,)) for length in (6, 2, 4)]
-    hides = variant == "repository"
+    hides = variant != "article"
     # The searches pad with the source's id; it is never put out either.
     check_searches(model, sources, bos=BOS, eos=EOS, pad=SRC_PAD, hides_padding=hides)
+
+
+def test_the_states_of_2020_and_2021_differ_under_the_same_names():
+    state, (source, target) = trained(**SMALL), batch()
+    old, new = (loaded(state, variant=variant) for variant in ("early_2020", "repository"))
+    assert sum(p.numel() for p in old.parameters()) == sum(p.numel() for p in new.parameters())
+    assert (old(source, target) - new(source, target)).abs().max() > 0.01
+    # It had no such option.
+    assert torch.equal(loaded(state, variant="early_2020", scale_emb_or_prj="emb")(source, target), old(source, target))
 
 
 def test_the_article_hides_padding_nowhere():
@@ -193,7 +205,7 @@ def test_a_fresh_model_starts_as_theirs(variant):
     assert model.generator.weight is model.source_embedding.tokens.weight
     attentions = 3 * (12 * (9 + 9 + 15) + 15 * 12 + 24)
     feed_forwards = 2 * (12 * 18 + 18 + 18 * 12 + 12 + 24)
-    norms = 2 * 24 if variant == "repository" else 0
+    norms = 0 if variant == "article" else 2 * 24
     assert sum(p.numel() for p in model.parameters()) == 9 * 12 + attentions + feed_forwards + norms
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traces import check_searches, largest_difference, steps, trace
+from traces import check_searches, largest_difference, steps, tolerances, trace
 
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import Dropout, MultiHeadAttention
 from dragoman.profiles import lsdefine
-from oracle.lsdefine import Model, position_table
+from oracle.lsdefine import Model, beam, greedy, position_table
 
 BOS, EOS, LIMIT = 2, 3, 9
 modes = pytest.mark.parametrize("mode", [0, 1])
@@ -38,7 +38,7 @@ def batch():
     mode=st.integers(0, 1),
     layers=st.integers(1, 3),
     heads=st.integers(1, 3),
-    d_k=st.integers(1, 4),
+    d_k=st.sampled_from([1, 4, 20]),
     share=st.booleans(),
     first=st.sampled_from([0, 1, 7]),
     listed=st.booleans(),
@@ -53,7 +53,7 @@ def test_every_number_on_the_way_is_theirs(mode, layers, heads, d_k, share, firs
     expected = theirs.run(source.numpy(), target.numpy(), misaligned=misaligned)
     state = theirs.get_weights() if listed else theirs.state
     bug = "misaligned_masks" if misaligned else None
-    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
+    for dtype, tolerance in tolerances(heads * d_k):
         model = lsdefine.load(state, heads, mode=mode, faithful_to_bug=bug, dtype=dtype)
         assert largest_difference(trace(model, source, target), expected) <= tolerance
 
@@ -181,7 +181,7 @@ def test_a_list_that_does_not_fit_is_refused():
     with pytest.raises(ModelError, match=r"get_weights\(\)\[3\], dense_0/kernel: expected \[8, 8\], found \[5, 8\]"):
         lsdefine.load(arrays, 2)
     arrays[1] = arrays[1][0]
-    with pytest.raises(ModelError, match="embeddings: a matrix"):
+    with pytest.raises(ModelError, match=r"embedding_0/embeddings: expected \[rows, 8\], found \[8\]"):
         lsdefine.load(arrays, 2)
 
 
@@ -229,3 +229,62 @@ def test_scores_of_their_beam():
     assert not lsdefine.beam_prunes(-9.9, -2.0)
     assert not lsdefine.beam_prunes(-4e5, None)
     assert lsdefine.beam_prunes(-6e5, None)
+
+
+SOURCE = torch.tensor([[2, 9, 8, 7, 6, 3, 0], [2, 5, 6, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0, 0]])
+misalignments = pytest.mark.parametrize("bug", [None, "misaligned_masks"])
+
+
+@misalignments
+def test_it_decodes_greedily_as_they_do(bug):
+    lengths = set()
+    for seed in range(12):
+        theirs = oracle(layers=1, seed=seed)
+        model = lsdefine.load(theirs.state, 2, faithful_to_bug=bug, dtype=torch.float64)
+        expected = greedy(theirs, SOURCE.numpy(), BOS, EOS, LIMIT, bug is not None)
+        assert lsdefine.decode_batch_greedy(model, SOURCE, max_len=LIMIT) == expected
+        lengths |= {len(row) for row in expected}
+    assert min(lengths) < LIMIT - 1 == max(lengths)
+
+
+@misalignments
+def test_it_searches_as_they_do(bug):
+    counts = set()
+    for seed in range(12):
+        theirs, width, power = oracle(layers=1, seed=seed), 2 + seed % 3, (1.0, 0.3)[seed % 2]
+        model = lsdefine.load(theirs.state, 2, faithful_to_bug=bug, dtype=torch.float64)
+        expected = beam(theirs, SOURCE.numpy(), BOS, EOS, LIMIT, width, power, bug is not None)
+        found = lsdefine.beam_search(model, SOURCE, width, power, max_len=LIMIT)
+        assert [[ids for ids, _ in row] for row in found] == [[ids for ids, _ in row] for row in expected]
+        scores = [score for row in found for _, score in row]
+        assert scores == pytest.approx([score for row in expected for _, score in row], abs=1e-10)
+        counts |= {len(row) for row in found}
+    assert 0 in counts
+    assert max(counts) > 2
+
+
+def test_padding_that_was_said_has_a_position():
+    theirs = oracle(layers=1)
+    model = lsdefine.load(theirs.state, 2, dtype=torch.float64)
+    prefixes = torch.tensor([[2, 0, 5], [2, 6, 0], [2, 0, 0]])
+    expected = theirs.following(SOURCE.numpy(), prefixes.numpy())
+    assert np.abs(steps(model, SOURCE, prefixes)[:, -1].numpy() - expected).max() < 1e-10
+
+
+def test_the_optimiser_is_theirs_with_an_epsilon_of_its_own():
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    ours, first, second = weight.detach().numpy().copy(), np.zeros(2), np.zeros(2)
+    plain = torch.nn.Parameter(weight.detach().clone())
+    optimizers = [torch.optim.Adam([p], betas=(0.9, 0.98), eps=1e-9) for p in (weight, plain)]
+    for step in range(1, 30):
+        gradient = np.array([1e-9, -3e-10]) * (step % 3 + 1)  # of the size of epsilon
+        rate = lsdefine.learning_rate(step, 8, 5)
+        first, second = 0.9 * first + 0.1 * gradient, 0.98 * second + 0.02 * gradient**2
+        ours -= rate * math.sqrt(1 - 0.98**step) / (1 - 0.9**step) * first / (np.sqrt(second) + 1e-9)
+        optimizers[0].param_groups[0]["eps"] = lsdefine.adam_epsilon(step)
+        for optimizer, parameter in zip(optimizers, (weight, plain), strict=True):
+            optimizer.param_groups[0]["lr"] = rate
+            parameter.grad = torch.from_numpy(gradient)
+            optimizer.step()
+    assert np.abs(weight.detach().numpy() - ours).max() < 1e-12
+    assert np.abs(plain.detach().numpy() - ours).max() > 1e-3

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named():
 
 def test_settings_that_cannot_be_are_refused():
     state = weights(6, 3, 4, 5)
-    with pytest.raises(ConfigError, match="a divisor of 12"):
+    with pytest.raises(ConfigError, match="head_num divides 12"):
         paddle.load(state, 7, 5)
     x = torch.zeros(1, 6, 6)
     with pytest.raises(ConfigError, match="query_size 7"):

@@ -453,11 +453,11 @@ def test_every_entry_is_used_once_or_named():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("src_tok_emb.embedding.weight", None, "src_tok_emb.embedding.weight"),
-        ("src_tok_emb.embedding.weight", torch.zeros(8), "src_tok_emb.embedding.weight: a matrix"),
-        ("tgt_tok_emb.embedding.weight", torch.zeros(VOCAB, 6), "expected [17, 8], found [17, 6]"),
-        ("positional_encoding.pos_embedding", torch.zeros(5, 2, 8), "not a table of positions"),
-        ("positional_encoding.pos_embedding", torch.zeros(5, 6), "not a table of positions"),
+        ("src_tok_emb.embedding.weight", None, "src_tok_emb.embedding.weight: missing, expected [rows, 8]"),
+        ("src_tok_emb.embedding.weight", torch.zeros(8), "src_tok_emb.embedding.weight: expected [rows, 8], found [8]"),
+        ("tgt_tok_emb.embedding.weight", torch.zeros(VOCAB, 6), "expected [rows, 8], found [17, 6]"),
+        ("positional_encoding.pos_embedding", torch.zeros(5, 2, 8), "expected [length, 8], found [5, 2, 8]"),
+        ("positional_encoding.pos_embedding", torch.zeros(5, 6), "expected [length, 8], found [5, 6]"),
         ("generator.bias", torch.zeros(4), "generator.bias: expected [17], found [4]"),
         ("transformer.encoder.layers.0.linear1.weight", None, "transformer.encoder.layers.0.linear1.weight"),
     ],

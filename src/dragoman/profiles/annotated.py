@@ -20,9 +20,10 @@ Offsets start as `torch.nn.Linear`'s do, but layers are deep copies: all attenti
 `w_1` another, all `w_2` a third.
 
 `variant="article"` is the article's own listing: inside the residual connections the norm is `torch.nn.LayerNorm`
-(biased, 1e-5 inside the root); only the norms that end the stacks are as above. Other names: see `_NAMES`. What it
-calls `source_vocab`, `target_vocab` and `head` are here `src_vocab`, `tgt_vocab` and `h`. It prints 63,372,800
-parameters for vocabularies of 10,000 and 8,000; its listing has 57,460,544.
+(biased, 1e-5 inside the root); only the norms that end the stacks are as above. Other names: see `_NAMES`; inferred are
+those of what the two have in common (`self_attn.linears`, `src_attn.linears`, `feed_forward.w_1`, `feed_forward.w_2`,
+`1.pe`): the repository's. What it calls `source_vocab`, `target_vocab` and `head` are here `src_vocab`, `tgt_vocab` and
+`h`. It prints 63,372,800 parameters for vocabularies of 10,000 and 8,000; its listing has 57,460,544.
 
 Known traits of its script, which change no number of a model: the rates of updates 1 and 2 are the same (see
 `learning_rate`); with `accum_iter` k, update 1 is made of the first micro-batch alone, gradients of left-over
@@ -39,10 +40,10 @@ The weights of a checkpoint, made readable where it was trained:
 from __future__ import annotations
 
 import copy
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,11 +51,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.errors import ConfigError
 from dragoman.nn import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
     FeedForward,
     Generator,
     InputEmbedding,
@@ -63,8 +60,9 @@ from dragoman.nn import (
     TokenEmbedding,
     Transformer,
 )
-from dragoman.profiles.parts import PositionTable, filled_weights, stacks
-from dragoman.profiles.weights import Weights
+from dragoman.profiles.parts import PositionTable, check_choice, check_heads, filling, interleaved, stacks
+from dragoman.profiles.parts import StdNorm as StdNorm
+from dragoman.profiles.weights import LayerNames, Weights
 
 MASKED_SCORE = -1e9
 ATTENTION_DROPOUT = 0.1
@@ -72,44 +70,44 @@ ATTENTION_DROPOUT = 0.1
 
 @dataclass(frozen=True)
 class _Names:
-    """Where the two variants name things differently."""
+    """What the two variants name differently, and what the names of a layer follow from."""
 
     source: str
     target: str
     encoder_norm: str
     generator: str
-    gain: str
-    offset: str
+    affine: tuple[str, str]
+
+    def layers(self) -> tuple[LayerNames, LayerNames]:
+        """Of the encoder and of the decoder."""
+        projections = tuple(f"linears.{number}.{{}}" for number in range(4))
+        feed_forward = "feed_forward.w_1.{}", "feed_forward.w_2.{}"
+        kinds = ((("self_attn",), self.encoder_norm), (("self_attn", "src_attn"), "sublayer.{}.norm"))
+        encoder, decoder = (
+            LayerNames(
+                attentions,
+                projections,
+                feed_forward,
+                tuple(norm.format(number) + ".{}" for number in range(len(attentions) + 1)),
+                self.affine,
+            )
+            for attentions, norm in kinds
+        )
+        return encoder, decoder
 
 
 _NAMES = {
-    "repository": _Names("src_embed", "tgt_embed", "sublayer.{}.norm", "generator.proj", "a_2", "b_2"),
+    "repository": _Names("src_embed", "tgt_embed", "sublayer.{}.norm", "generator.proj", ("a_2", "b_2")),
     "article": _Names(
-        "source_embedding", "target_embedding", "layers.{}.norm", "generator.project", "weight", "bias"
+        "source_embedding", "target_embedding", "layers.{}.norm", "generator.project", ("weight", "bias")
     ),
 }  # fmt: skip
 
 
-class StdNorm(nn.Module):
-    """weight·(x − mean)/(std + eps) + bias, with the unbiased standard deviation."""
-
-    def __init__(self, d_model: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
-        self.eps = eps
-
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Normalise each vector."""
-        centred = x - x.mean(-1, keepdim=True)
-        return self.weight * centred / (x.std(-1, keepdim=True) + self.eps) + self.bias
-
-
 def position_table(max_len: int, d_model: int) -> Float[Tensor, "{max_len} {d_model}"]:
     """Interleaved sinusoids in float32, the wavelengths as exp(2i · −ln(10000)/d_model): that system's own route."""
-    angle = torch.arange(max_len)[:, None] * torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
-    table = torch.zeros(max_len, d_model)
-    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : d_model // 2].cos()
-    return table
+    wavelengths = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
+    return interleaved(torch.arange(max_len)[:, None] * wavelengths, d_model)
 
 
 def build(
@@ -145,7 +143,7 @@ def build(
         ConfigError: the heads do not divide the width, or there is no such variant.
     """
     state = initial_weights(src_vocab, tgt_vocab, N, d_model, d_ff, variant=variant)
-    return load(state, h=h, dropout=dropout, max_len=max_len, pad=pad, variant=variant, dtype=dtype)
+    return load(state, h=h, dropout=dropout, max_len=max_len, pad=pad, variant=variant, dtype=dtype).train()
 
 
 def load(
@@ -158,7 +156,7 @@ def load(
     variant: str = "repository",
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """A model with the weights of one of theirs; sizes and numbers of layers follow from them.
+    """Their weights in a model of ours, in evaluation mode; sizes and numbers of layers follow from them.
 
     Args:
         state: name -> tensor or array: its `state_dict()`.
@@ -175,100 +173,52 @@ def load(
     """
     names = _names(variant)
     weights = Weights(state, f"The Annotated Transformer ({variant})", dtype)
-    d_ff, d_model = weights.matrix("encoder.layers.0.feed_forward.w_1.weight")
-    if h < 1 or d_model % h:
-        raise ConfigError("the heads do not divide the width", expected=f"h divides {d_model}", found=h)
-    parts = _Parts(d_model, d_ff, h, dropout, StdNorm if variant == "repository" else nn.LayerNorm)
-    source, target = (_embedding(weights, name, d_model, max_len, dropout) for name in (names.source, names.target))
+    d_ff, d_model = (weights.common("*.feed_forward.w_1.weight", place) for place in (0, 1))
+    check_heads("h", h, d_model)
+    source = _embedding(weights, names.source, d_model, max_len, dropout)
+    vocab = weights.length(f"{names.generator}.bias")
+    target = _embedding(weights, names.target, d_model, max_len, dropout, vocab)
     model = Transformer(
         source,
         target,
-        *parts.stacks(weights),
+        *stacks(
+            (weights.number("encoder.layers.{}."), weights.number("decoder.layers.{}.")),
+            partial(MultiHeadAttention, d_model, h, dropout=ATTENTION_DROPOUT, weigh=filling(MASKED_SCORE)),
+            partial(FeedForward, d_model, d_ff, dropout=dropout),
+            partial(PreNorm, d_model, dropout, StdNorm if variant == "repository" else nn.LayerNorm),
+            (StdNorm(d_model), StdNorm(d_model)),
+        ),
         Generator(d_model, target.tokens.vocab, bias=True),
         pad,
     ).to(dtype)
     _fill(model, weights, names)
     weights.finish()
-    return model
+    return model.eval()
 
 
 def _names(variant: str) -> _Names:
-    if variant not in _NAMES:
-        raise ConfigError("there is no such variant", expected=" or ".join(_NAMES), found=variant)
+    check_choice("variant", variant, _NAMES)
     return _NAMES[variant]
 
 
-# How it is composed
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Makes fresh parts of one configuration."""
-
-    d_model: int
-    d_ff: int
-    h: int
-    dropout: float
-    norm: Callable[[int], nn.Module]
-
-    def stacks(self, weights: Weights) -> tuple[Encoder, Decoder]:
-        name = "{}.layers.{{}}.feed_forward.w_1.weight"
-        sizes = weights.count(name.format("encoder")), weights.count(name.format("decoder"))
-        ends = StdNorm(self.d_model), StdNorm(self.d_model)
-        return stacks(sizes, self.attention, self.feed_forward, self.residual, ends)
-
-    def attention(self) -> MultiHeadAttention:
-        weigh = functools.partial(filled_weights, fill=MASKED_SCORE)
-        return MultiHeadAttention(self.d_model, self.h, dropout=ATTENTION_DROPOUT, weigh=weigh)
-
-    def feed_forward(self) -> FeedForward:
-        return FeedForward(self.d_model, self.d_ff, dropout=self.dropout)
-
-    def residual(self) -> PreNorm:
-        return PreNorm(self.d_model, self.dropout, self.norm)
-
-
-def _embedding(weights: Weights, name: str, d_model: int, max_len: int, dropout: float) -> InputEmbedding:
-    vocab, table = weights.matrix(f"{name}.0.lut.weight")[0], f"{name}.1.pe"
-    rows = weights.table(table, d_model) if table in weights else position_table(max_len, d_model)
-    return InputEmbedding(TokenEmbedding(vocab, d_model), PositionTable(rows), dropout)
+def _embedding(
+    weights: Weights, name: str, d_model: int, max_len: int, dropout: float, vocab: int = 1
+) -> InputEmbedding:
+    tokens = TokenEmbedding(weights.rows(f"{name}.0.lut.weight", d_model, vocab), d_model)
+    rows = weights.table(f"{name}.1.pe", d_model)
+    return InputEmbedding(tokens, PositionTable(position_table(max_len, d_model) if rows is None else rows), dropout)
 
 
 # How its weights map
 
 
 def _fill(model: Any, weights: Weights, names: _Names) -> None:
-    for side, name in ((model.source_embedding, names.source), (model.target_embedding, names.target)):
-        weights.fill(side.tokens.weight, f"{name}.0.lut.weight")
-    for number, layer in enumerate(model.encoder.layers):
-        _fill_layer(layer, weights, f"encoder.layers.{number}", names.encoder_norm, names)
-    for number, layer in enumerate(model.decoder.layers):
-        _fill_layer(layer, weights, f"decoder.layers.{number}", "sublayer.{}.norm", names)
-    for stack, name in ((model.encoder, "encoder"), (model.decoder, "decoder")):
-        weights.fill(stack.norm.weight, f"{name}.norm.a_2")
-        weights.fill(stack.norm.bias, f"{name}.norm.b_2")
-    weights.linear(model.generator, f"{names.generator}.weight", f"{names.generator}.bias")
-
-
-def _fill_layer(layer: Any, weights: Weights, name: str, norm_name: str, names: _Names) -> None:
-    _fill_attention(layer.self_attention, weights, f"{name}.self_attn")
-    residuals = [layer.self_attention_residual, layer.feed_forward_residual]
-    if isinstance(layer, DecoderLayer):
-        _fill_attention(layer.cross_attention, weights, f"{name}.src_attn")
-        residuals.insert(1, layer.cross_attention_residual)
-    for part, linear in (("w_1", layer.feed_forward.inner), ("w_2", layer.feed_forward.outer)):
-        weights.linear(linear, f"{name}.feed_forward.{part}.weight", f"{name}.feed_forward.{part}.bias")
-    for number, residual in enumerate(residuals):
-        norm = f"{name}.{norm_name.format(number)}"
-        weights.fill(residual.norm.weight, f"{norm}.{names.gain}")
-        weights.fill(residual.norm.bias, f"{norm}.{names.offset}")
-
-
-def _fill_attention(attention: Any, weights: Weights, name: str) -> None:
-    for kind in ("weight", "bias"):
-        parts = getattr(attention.projection, kind).data.split(attention.widths)
-        for number, part in enumerate((*parts, getattr(attention.output, kind))):
-            weights.fill(part, f"{name}.linears.{number}.{kind}")
+    weights.affine(model.source_embedding.tokens, f"{names.source}.0.lut.{{}}")
+    weights.affine(model.target_embedding.tokens, f"{names.target}.0.lut.{{}}")
+    for stack, layers in zip(("encoder", "decoder"), names.layers(), strict=True):
+        weights.layers(getattr(model, stack), f"{stack}.layers.{{}}", layers)
+        weights.affine(getattr(model, stack).norm, f"{stack}.norm.{{}}", kinds=("a_2", "b_2"))
+    weights.affine(model.generator, f"{names.generator}.{{}}")
 
 
 # How it starts
@@ -307,7 +257,8 @@ def initial_weights(
             _copy(state, f"{layer}.feed_forward.w_2", w_2)
             for number in range(len(attentions) + 1):
                 norm = f"{layer}.{norm_name.format(number)}"
-                state |= {f"{norm}.{names.gain}": torch.ones(d_model), f"{norm}.{names.offset}": torch.zeros(d_model)}
+                gain, offset = (f"{norm}.{kind}" for kind in names.affine)
+                state |= {gain: torch.ones(d_model), offset: torch.zeros(d_model)}
         state |= {f"{stack}.norm.a_2": torch.ones(d_model), f"{stack}.norm.b_2": torch.zeros(d_model)}
     _copy(state, f"{names.source}.0.lut", source)
     _copy(state, f"{names.target}.0.lut", target)

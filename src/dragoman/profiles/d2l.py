@@ -20,7 +20,8 @@ What differs from the blocks of `dragoman.nn`:
 | special ids | PyTorch: vocabularies are sorted, ids depend on the data; Paddle: `<pad>` 1 | `src_pad` |
 
 The Chinese and Paddle editions call `num_blks` `num_layers`; their `key_size`, `query_size`, `value_size`,
-`ffn_num_input` and `norm_shape` can only be `num_hiddens` in a whole model. Rates of learning are constant.
+`ffn_num_input` and `norm_shape` can only be `num_hiddens` in a whole model. They train with Adam at a constant rate,
+0.001 in PyTorch and 0.005 in Paddle, gradients clipped to a norm of 1.
 
 Faults of theirs, the first two in evaluation mode only:
 - The causal mask is made in training only: a whole target in evaluation mode sees its future, so validation losses
@@ -52,7 +53,6 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.errors import ConfigError
 from dragoman.nn import (
     FeedForward,
     Generator,
@@ -63,8 +63,16 @@ from dragoman.nn import (
     Transformer,
     causal_mask,
 )
-from dragoman.profiles.parts import PositionTable, filled_weights, stacks
-from dragoman.profiles.weights import Weights
+from dragoman.profiles.parts import (
+    PositionTable,
+    check_choice,
+    check_heads,
+    filled_weights,
+    filling,
+    interleaved,
+    stacks,
+)
+from dragoman.profiles.weights import LayerNames, Weights
 
 EDITIONS = ("pytorch", "paddle")
 BUGS = ("sees_future", "position_zero", "float32_scores")
@@ -75,9 +83,7 @@ def position_table(max_len: int, num_hiddens: int) -> Float[Tensor, "{max_len} {
     """Interleaved sinusoids of position / 10000^(2i/d), all in float32: that book's own route."""
     column = torch.arange(0, num_hiddens, 2, dtype=torch.float32)
     angle = torch.arange(max_len, dtype=torch.float32)[:, None] / torch.pow(10000, column / num_hiddens)
-    table = torch.zeros(max_len, num_hiddens)
-    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : num_hiddens // 2].cos()
-    return table
+    return interleaved(angle, num_hiddens)
 
 
 def rounded_weights(
@@ -158,11 +164,12 @@ def build(
     Raises:
         ConfigError: the heads do not divide the width, or there is no such edition or bug.
     """
-    _check(num_hiddens, num_heads, edition, faithful_to_bug)
+    check_heads("num_heads", num_heads, num_hiddens)
+    check_choice("edition", edition, EDITIONS)
+    check_choice("bug", faithful_to_bug, (None, *BUGS))
     rows = position_table(max_len, num_hiddens)
     kind = AlwaysFirst if faithful_to_bug == "position_zero" else PositionTable
-
-    weigh = rounded_weights if faithful_to_bug == "float32_scores" else partial(filled_weights, fill=_FILL)
+    weigh = rounded_weights if faithful_to_bug == "float32_scores" else filling(_FILL)
     attention = partial(MultiHeadAttention, num_hiddens, num_heads, dropout=dropout, bias=False, weigh=weigh)
     feed_forward = partial(FeedForward, num_hiddens, ffn_num_hiddens)
     residual = partial(PostNorm, num_hiddens, dropout)
@@ -210,19 +217,19 @@ def load(
         ModelError: an entry is missing, left over or misshapen.
         ConfigError: as in `build`.
     """
-    weights = Weights(state, "d2l", dtype)
-    block = "block{}" if "encoder.blks.block0.attention.W_q.weight" in weights else "{}"
-    first = f"encoder.blks.{block.format(0)}"
-    src_vocab_size, num_hiddens = weights.matrix("encoder.embedding.weight")
-    tgt_vocab_size, _ = weights.matrix("decoder.embedding.weight")
-    ffn_num_hiddens = (0, *weights.shape(f"{first}.ffn.dense1.bias"))[-1]
-    num_blks = weights.count(f"encoder.blks.{block}.ffn.dense1.bias")
+    check_choice("edition", edition, EDITIONS)
+    weights, transpose = Weights(state, f"d2l ({edition})", dtype), edition == "paddle"
+    inner, outer = (1, 0) if transpose else (0, 1)
+    ffn_num_hiddens, num_hiddens = (weights.common("*.ffn.dense1.weight", place) for place in (inner, outer))
+    block = "{}" if weights.number("encoder.blks.{}.") else "block{}"
     model = build(
-        src_vocab_size, tgt_vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout,
-        use_bias=f"{first}.attention.W_q.bias" in weights,
+        weights.rows("encoder.embedding.weight", num_hiddens),
+        weights.rows("decoder.embedding.weight", num_hiddens, weights.length("decoder.dense.bias")),
+        num_hiddens, ffn_num_hiddens, num_heads, weights.number(f"encoder.blks.{block}."), dropout,
+        use_bias=weights.has(f"encoder.blks.{block.format(0)}.attention.W_?.bias"),
         src_pad=src_pad, max_len=max_len, edition=edition, faithful_to_bug=faithful_to_bug, dtype=dtype,
     )  # fmt: skip
-    _fill(model, weights, block, transpose=edition == "paddle")
+    _fill(model, weights, block, transpose)
     weights.finish()
     return model.eval()
 
@@ -256,17 +263,6 @@ def beam_score(total: float, length: int, alpha: float = 0.75) -> float:
     return total / length**alpha
 
 
-def _check(num_hiddens: int, num_heads: int, edition: str, bug: str | None) -> None:
-    if num_hiddens % num_heads:
-        raise ConfigError(
-            "the heads do not divide the width", expected=f"num_heads divides {num_hiddens}", found=num_heads
-        )
-    if edition not in EDITIONS:
-        raise ConfigError("there is no such edition", expected=" or ".join(EDITIONS), found=edition)
-    if bug is not None and bug not in BUGS:
-        raise ConfigError("there is no such bug", expected=" or ".join(("None", *BUGS)), found=bug)
-
-
 def _start(model: ValidLengths, edition: str) -> None:
     # Our linear maps start as Paddle's do.
     for module in model.modules():
@@ -277,33 +273,16 @@ def _start(model: ValidLengths, edition: str) -> None:
 
 
 def _fill(model: Any, weights: Weights, block: str, transpose: bool) -> None:
-    for side, stack, embedding in (
-        ("encoder", model.encoder, model.source_embedding),
-        ("decoder", model.decoder, model.target_embedding),
+    projections = tuple(f"W_{part}.{{}}" for part in "qkvo")
+    for side, embedding, attentions in (
+        ("encoder", model.source_embedding, ("attention",)),
+        ("decoder", model.target_embedding, ("attention1", "attention2")),
     ):
-        weights.fill(embedding.tokens.weight, f"{side}.embedding.weight")
-        if (table := f"{side}.pos_encoding.P") in weights:
-            embedding.positions.rows = weights.table(table, embedding.tokens.d_model)
-        names = {"self": "attention"} if side == "encoder" else {"self": "attention1", "cross": "attention2"}
-        for index, layer in enumerate(stack.layers):
-            place = f"{side}.blks.{block.format(index)}"
-            for part, name in names.items():
-                _fill_attention(getattr(layer, f"{part}_attention"), weights, f"{place}.{name}", transpose)
-            for number, part in enumerate((*(f"{part}_attention" for part in names), "feed_forward"), start=1):
-                norm = getattr(layer, f"{part}_residual").norm
-                weights.fill(norm.weight, f"{place}.addnorm{number}.ln.weight")
-                weights.fill(norm.bias, f"{place}.addnorm{number}.ln.bias")
-            for linear, name in ((layer.feed_forward.inner, "dense1"), (layer.feed_forward.outer, "dense2")):
-                weights.linear(linear, f"{place}.ffn.{name}.weight", f"{place}.ffn.{name}.bias", transpose=transpose)
-    weights.linear(model.generator, "decoder.dense.weight", "decoder.dense.bias", transpose=transpose)
-
-
-def _fill_attention(attention: MultiHeadAttention, weights: Weights, place: str, transpose: bool) -> None:
-    width, parts = attention.d_model, ("W_q", "W_k", "W_v")
-    bias = attention.output.bias is not None
-    weights.attention(
-        attention,
-        [weights.take(f"{place}.{part}.weight", (width, width), transpose=transpose) for part in parts],
-        [weights.take(f"{place}.{part}.bias", (width,)) for part in parts] if bias else (),
-    )
-    weights.linear(attention.output, f"{place}.W_o.weight", f"{place}.W_o.bias" if bias else None, transpose=transpose)
+        weights.affine(embedding.tokens, f"{side}.embedding.{{}}")
+        table = weights.table(f"{side}.pos_encoding.P", embedding.tokens.d_model)
+        if table is not None:
+            embedding.positions.rows = table
+        norms = tuple(f"addnorm{number}.ln.{{}}" for number in range(1, len(attentions) + 2))
+        names = LayerNames(attentions, projections, ("ffn.dense1.{}", "ffn.dense2.{}"), norms)
+        weights.layers(getattr(model, side), f"{side}.blks.{block}", names, transpose=transpose)
+    weights.affine(model.generator, "decoder.dense.{}", transpose=transpose)

@@ -1,4 +1,4 @@
-"""jadore801120/attention-is-all-you-need-pytorch (2021), and the article that walks through an older state of it.
+"""jadore801120/attention-is-all-you-need-pytorch (2021), older states of it, and the article that walks through one.
 
 What differs from `dragoman.models.build_model`:
 
@@ -20,7 +20,13 @@ Here the factor of `prj` stands at the end of the decoder stack, in front of the
 stack (a loss that holds the generator) has it too.
 
 `variant="article"` hides padding nowhere, has no norm on embeddings and no scale: encoder and cross-attention without
-a mask, the decoder with the triangle of the future only.
+a mask, the decoder with the triangle of the future only. Its names are inferred: those of the repository.
+
+`variant="early_2020"` is the repository as it stood until June 2020, under the same names, so that only the caller can
+tell: no norm on embeddings, but one at the end of each stack; norms before the sub-layers, those of attention **on the
+queries alone**; no `scale_emb_or_prj`: logits / √d_model if the generator is tied. Stacks and scale are from its code;
+the norms of attention from what users reported of it then; that the feed-forward network has its norm in front too is
+inferred from copies in other repositories. After June 2020, until there was the option, `prj` was the only scale.
 
 Known faults: its `translate.py` does not decode with the model that was trained. It makes the model anew without the
 scale option, and its search leaves out the factor of `prj`: neither embeddings nor logits are scaled, whatever the
@@ -36,92 +42,41 @@ The weights of a checkpoint, which holds the training options too, made readable
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
-from dragoman.nn import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    FeedForward,
-    Generator,
-    InputEmbedding,
-    MultiHeadAttention,
-    PostNorm,
-    Transformer,
-    causal_mask,
-    combine_masks,
-    padding_mask,
+from dragoman.nn import Decoder, Encoder, FeedForward, Generator, MultiHeadAttention, PostNorm, PreNorm
+from dragoman.profiles.jadore_parts import (
+    NOTHING,
+    NormedEmbedding,
+    NormedFeedForward,
+    QueryNormed,
+    Scale,
+    ScaledNorm,
+    TwoPads,
+    inner_norms,
 )
 from dragoman.profiles.jadore_search import beam_score as beam_score
 from dragoman.profiles.jadore_search import translate_sentence as translate_sentence
-from dragoman.profiles.parts import PositionTable, ScaledEmbedding, filled_weights, stacks
-from dragoman.profiles.weights import Weights
+from dragoman.profiles.parts import PositionTable, ScaledEmbedding, check_choice, check_heads, filling, stacks
+from dragoman.profiles.weights import LayerNames, Weights, residual_norms
 
 MASKED_SCORE = -1e9
 ATTENTION_DROPOUT = 0.1
-NOTHING = -1
-
-_VARIANTS = ("repository", "article")
+_VARIANTS = ("repository", "article", "early_2020")
 _SCALES = ("emb", "prj", "none")
 _BUGS = (None, "unscaled_translation")
 _WORDS = {"encoder": "encoder.src_word_emb.weight", "decoder": "decoder.trg_word_emb.weight"}
 _GENERATOR = "trg_word_prj.weight"
-
-
-class NormedEmbedding(InputEmbedding):
-    """dropout(token + position), then a norm."""
-
-    def __init__(self, tokens: ScaledEmbedding, positions: nn.Module, dropout: float, norm: nn.Module) -> None:
-        super().__init__(tokens, positions, dropout)
-        self.norm = norm
-
-    def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens, the first of which stands at position `start`."""
-        return self.norm(super().forward(ids, start))
-
-
-class Scale(nn.Module):
-    """Multiplies by a constant."""
-
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Multiply."""
-        return x * self.factor
-
-
-class TwoPads(Transformer):
-    """Hides an id in the source and an id in the target (`NOTHING`: none); `pad` stays the one of labels."""
-
-    hidden_ids: tuple[int, int]
-
-    def encode(
-        self, source: Int[Tensor, "batch src"]
-    ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
-        """The memory, and the mask that hides its padding."""
-        mask = padding_mask(source, self.hidden_ids[0])
-        return self.encoder(self.source_embedding(source), mask), mask
-
-    def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
-        """The decoder's output for teacher forcing."""
-        memory, memory_mask = self.encode(source)
-        future = causal_mask(target.shape[1], device=target.device)
-        mask = combine_masks(padding_mask(target, self.hidden_ids[1]), future)
-        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
 
 
 def position_table(n_position: int, d_hid: int) -> Float[Tensor, "{n_position} {d_hid}"]:
@@ -179,7 +134,7 @@ def build(
         scale_emb_or_prj=scale_emb_or_prj,
         variant=variant,
         dtype=dtype,
-    )
+    ).train()
 
 
 def load(
@@ -195,7 +150,7 @@ def load(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> TwoPads:
-    """A model with the weights of one of theirs.
+    """Their weights in a model of ours, in evaluation mode.
 
     Sizes, numbers of layers, d_k and d_v follow from the weights; tables that are equal are one table.
 
@@ -206,8 +161,9 @@ def load(
         trg_pad_idx: id of padding in the target.
         dropout: everywhere but on attention weights.
         n_position: rows of a table of positions that is not among the weights (`encoder.position_enc.pos_table`).
-        scale_emb_or_prj: `emb`, `prj` or `none`, as in training; of no effect unless the generator is tied.
-        variant: `repository` or `article`.
+        scale_emb_or_prj: `emb`, `prj` or `none`, as in training, of the variant `repository`; of no effect unless the
+            generator is tied.
+        variant: `repository`, `article` or `early_2020`.
         faithful_to_bug: `unscaled_translation` for the model that their `translate.py` decodes with.
         dtype: type of the weights.
 
@@ -215,28 +171,27 @@ def load(
         ModelError: names every entry that is missing, left over or misshapen.
         ConfigError: the heads do not divide the projections, or an option is unknown.
     """
-    for found, known in ((variant, _VARIANTS), (scale_emb_or_prj, _SCALES), (faithful_to_bug, _BUGS)):
-        if found not in known:
-            raise ConfigError("there is no such option", expected=" or ".join(map(str, known)), found=found)
+    check_choice("variant", variant, _VARIANTS)
+    check_choice("scale", scale_emb_or_prj, _SCALES)
+    check_choice("bug", faithful_to_bug, _BUGS)
     weights = Weights(state, f"jadore801120/attention-is-all-you-need-pytorch ({variant})", dtype)
-    tied, article = weights.same(_GENERATOR, _WORDS["decoder"]), variant == "article"
-    scale = scale_emb_or_prj if tied and not article and faithful_to_bug is None else "none"
-    parts = _parts(weights, n_head, dropout, scale_embeddings=scale == "emb", norm_embeddings=not article)
-    source = parts.embedding(weights, "encoder", src_pad_idx, n_position)
-    target = parts.embedding(weights, "decoder", trg_pad_idx, n_position)
+    parts = _parts(weights, n_head, dropout, variant)
+    tied = weights.same(_GENERATOR, _WORDS["decoder"])
+    scale = {"article": "none", "early_2020": "prj"}.get(variant, scale_emb_or_prj)
+    scale = scale if tied and faithful_to_bug is None else "none"
+    factor = math.sqrt(parts.d_model) if scale == "emb" else 1.0
+    source = parts.embedding(weights, "encoder", src_pad_idx, n_position, factor)
+    target = parts.embedding(weights, "decoder", trg_pad_idx, n_position, factor)
     if weights.same(_WORDS["encoder"], _WORDS["decoder"]):
         source.tokens.weight = target.tokens.weight
-    model = TwoPads(
-        source,
-        target,
-        *parts.stacks(weights, Scale(parts.d_model**-0.5) if scale == "prj" else None),
-        Generator(parts.d_model, weights.matrix(_GENERATOR)[0], tied=target.tokens if tied else None),
-        trg_pad_idx,
-    ).to(dtype)
-    model.hidden_ids = (NOTHING, NOTHING) if article else (src_pad_idx, trg_pad_idx)
-    _fill(model, weights, norm_embeddings=not article)
+    vocab = weights.rows(_GENERATOR, parts.d_model, target.tokens.vocab)
+    generator = Generator(parts.d_model, vocab, tied=target.tokens if tied else None)
+    encoder, decoder = parts.stacks(weights, parts.d_model**-0.5 if scale == "prj" else 1.0)
+    model = TwoPads(source, target, encoder, decoder, generator, trg_pad_idx).to(dtype)
+    model.hidden_ids = (NOTHING, NOTHING) if variant == "article" else (src_pad_idx, trg_pad_idx)
+    _fill(model, weights, variant)
     weights.finish()
-    return model
+    return model.eval()
 
 
 # How it is composed
@@ -252,85 +207,73 @@ class _Parts:
     d_k: int
     d_v: int
     dropout: float
-    scale_embeddings: bool
-    norm_embeddings: bool
+    variant: str
 
-    def embedding(self, weights: Weights, stack: str, pad: int, n_position: int) -> NormedEmbedding:
-        vocab, table = weights.matrix(_WORDS[stack])[0], f"{stack}.position_enc.pos_table"
-        rows = weights.table(table, self.d_model) if table in weights else position_table(n_position, self.d_model)
-        tokens = ScaledEmbedding(vocab, self.d_model, math.sqrt(self.d_model) if self.scale_embeddings else 1.0, pad)
-        norm = self.norm(self.d_model) if self.norm_embeddings else nn.Identity()
-        return NormedEmbedding(tokens, PositionTable(rows), self.dropout, norm)
+    def embedding(self, weights: Weights, stack: str, pad: int, n_position: int, scale: float) -> NormedEmbedding:
+        rows = weights.table(f"{stack}.position_enc.pos_table", self.d_model)
+        positions = PositionTable(position_table(n_position, self.d_model) if rows is None else rows)
+        # What is missing is complained of in the end; until then there has to be a row of padding.
+        vocab = weights.rows(_WORDS[stack], self.d_model, max(pad + 1, weights.length(_GENERATOR)))
+        norm = self.norm() if self.variant == "repository" else nn.Identity()
+        return NormedEmbedding(ScaledEmbedding(vocab, self.d_model, scale, pad), positions, self.dropout, norm)
 
-    def stacks(self, weights: Weights, end: nn.Module | None) -> tuple[Encoder, Decoder]:
-        name = "{}.layer_stack.{{}}.pos_ffn.w_1.weight"
-        sizes = weights.count(name.format("encoder")), weights.count(name.format("decoder"))
-        return stacks(sizes, self.attention, self.feed_forward, self.residual, (None, end))
+    def stacks(self, weights: Weights, scale: float) -> tuple[Encoder, Decoder]:
+        sizes = weights.number("encoder.layer_stack.{}."), weights.number("decoder.layer_stack.{}.")
+        if self.variant == "early_2020":
+            no_norm = partial(PreNorm, self.d_model, self.dropout, nn.Identity)
+            ends = self.norm(), ScaledNorm(self.d_model, 1e-6, scale)
+            return stacks(sizes, self.query_normed, self.normed_feed_forward, no_norm, ends)
+        residual = partial(PostNorm, self.d_model, self.dropout, lambda _: self.norm())
+        return stacks(sizes, self.attention, self.feed_forward, residual, (None, Scale(scale)))
 
     def attention(self) -> MultiHeadAttention:
+        width = {"d_k": self.d_k, "d_v": self.d_v}
         return MultiHeadAttention(
-            self.d_model,
-            self.n_head,
-            d_k=self.d_k,
-            d_v=self.d_v,
-            dropout=ATTENTION_DROPOUT,
-            bias=False,
-            weigh=functools.partial(filled_weights, fill=MASKED_SCORE),
+            self.d_model, self.n_head, **width, dropout=ATTENTION_DROPOUT, bias=False, weigh=filling(MASKED_SCORE)
         )
+
+    def query_normed(self) -> QueryNormed:
+        sizes = self.d_model, self.n_head, self.d_k, self.d_v
+        return QueryNormed(self.norm(), *sizes, ATTENTION_DROPOUT, filling(MASKED_SCORE))
 
     def feed_forward(self) -> FeedForward:
         return FeedForward(self.d_model, self.d_inner)
 
-    def residual(self) -> PostNorm:
-        return PostNorm(self.d_model, self.dropout, self.norm)
+    def normed_feed_forward(self) -> NormedFeedForward:
+        return NormedFeedForward(self.norm(), self.d_model, self.d_inner)
 
-    def norm(self, d_model: int) -> nn.LayerNorm:
-        return nn.LayerNorm(d_model, eps=1e-6)
+    def norm(self) -> nn.LayerNorm:
+        return nn.LayerNorm(self.d_model, eps=1e-6)
 
 
-def _parts(weights: Weights, n_head: int, dropout: float, *, scale_embeddings: bool, norm_embeddings: bool) -> _Parts:
-    first = "encoder.layer_stack.0"
-    d_inner, d_model = weights.matrix(f"{first}.pos_ffn.w_1.weight")
-    widths = [weights.matrix(f"{first}.slf_attn.{name}.weight")[0] for name in ("w_ks", "w_vs")]
-    if n_head < 1 or any(width % n_head for width in widths):
-        expected = f"n_head divides {' and '.join(map(str, widths))}"
-        raise ConfigError("the heads do not divide the projections", expected=expected, found=n_head)
-    d_k, d_v = (width // n_head for width in widths)
-    return _Parts(d_model, d_inner, n_head, d_k, d_v, dropout, scale_embeddings, norm_embeddings)
+def _parts(weights: Weights, n_head: int, dropout: float, variant: str) -> _Parts:
+    d_inner, d_model = (weights.common("*.pos_ffn.w_1.weight", place) for place in (0, 1))
+    widths = [weights.common(f"*.w_{part}s.weight", 0) for part in "kv"]
+    check_heads("n_head", n_head, *widths)
+    return _Parts(d_model, d_inner, n_head, widths[0] // n_head, widths[1] // n_head, dropout, variant)
 
 
 # How its weights map
 
 
-def _fill(model: Any, weights: Weights, *, norm_embeddings: bool) -> None:
-    for stack, embedding in (("encoder", model.source_embedding), ("decoder", model.target_embedding)):
+def _fill(model: Any, weights: Weights, variant: str) -> None:
+    for stack, attentions in (("encoder", ("slf_attn",)), ("decoder", ("slf_attn", "enc_attn"))):
+        ours = getattr(model, stack)
+        embedding = model.source_embedding if stack == "encoder" else model.target_embedding
         weights.fill(embedding.tokens.weight, _WORDS[stack])
-        if norm_embeddings:
-            _fill_affine(embedding.norm, weights, f"{stack}.layer_norm")
-        for number, layer in enumerate(getattr(model, stack).layers):
-            _fill_layer(layer, weights, f"{stack}.layer_stack.{number}")
-    weights.linear(model.generator, _GENERATOR)
-
-
-def _fill_layer(layer: Any, weights: Weights, name: str) -> None:
-    _fill_attention(layer.self_attention, layer.self_attention_residual, weights, f"{name}.slf_attn")
-    if isinstance(layer, DecoderLayer):
-        _fill_attention(layer.cross_attention, layer.cross_attention_residual, weights, f"{name}.enc_attn")
-    _fill_affine(layer.feed_forward.inner, weights, f"{name}.pos_ffn.w_1")
-    _fill_affine(layer.feed_forward.outer, weights, f"{name}.pos_ffn.w_2")
-    _fill_affine(layer.feed_forward_residual.norm, weights, f"{name}.pos_ffn.layer_norm")
-
-
-def _fill_attention(attention: Any, residual: Any, weights: Weights, name: str) -> None:
-    for part, rows in zip("qkv", attention.projection.weight.data.split(attention.widths), strict=True):
-        weights.fill(rows, f"{name}.w_{part}s.weight")
-    weights.fill(attention.output.weight, f"{name}.fc.weight")
-    _fill_affine(residual.norm, weights, f"{name}.layer_norm")
-
-
-def _fill_affine(module: Any, weights: Weights, name: str) -> None:
-    weights.fill(module.weight, f"{name}.weight")
-    weights.fill(module.bias, f"{name}.bias")
+        if variant == "repository":
+            weights.affine(embedding.norm, f"{stack}.layer_norm.{{}}")
+        if variant == "early_2020":
+            weights.affine(ours.norm, f"{stack}.layer_norm.{{}}")
+        names = LayerNames(
+            attentions,
+            ("w_qs.{}", "w_ks.{}", "w_vs.{}", "fc.{}"),
+            ("pos_ffn.w_1.{}", "pos_ffn.w_2.{}"),
+            tuple(f"{part}.layer_norm.{{}}" for part in (*attentions, "pos_ffn")),
+        )
+        norms = inner_norms if variant == "early_2020" else residual_norms
+        weights.layers(ours, f"{stack}.layer_stack.{{}}", names, norms=norms)
+    weights.affine(model.generator, "trg_word_prj.{}")
 
 
 # How it starts
@@ -395,5 +338,8 @@ def cal_loss(
 
 
 def learning_rate(step: int, lr_mul: float = 2.0, d_model: int = 512, n_warmup_steps: int = 4000) -> float:
-    """lr_mul · d_model^-0.5 · min(step^-0.5, step · n_warmup_steps^-1.5) at update number `step`, from 1."""
+    """lr_mul · d_model^-0.5 · min(step^-0.5, step · n_warmup_steps^-1.5) at update number `step`, from 1.
+
+    The defaults are those of its `train.py`; its script says `lr_mul` 0.5, its README `n_warmup_steps` 128000.
+    """
     return lr_mul * d_model**-0.5 * min(step**-0.5, step * n_warmup_steps**-1.5)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from dragoman.errors import ModelError
@@ -87,17 +87,15 @@ class KerasLayout:
 class KerasWeights(Weights):
     """Entries asked for by their names in a `KerasLayout`, whatever the state calls them."""
 
+    kinds: tuple[str, str] = ("kernel", "bias")
+
     def __init__(self, state: Mapping[str, Any], names: Mapping[str, str], dtype: torch.dtype) -> None:
         super().__init__(state, "lsdefine", dtype)
         self._names = names
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def find(self, name: str) -> tuple[str, Shaped[Tensor, "..."] | None]:
         """As of `Weights`, by the name in the layout."""
-        return super().shape(self._names.get(name, name))
-
-    def take(self, name: str, shape: Sequence[int], *, transpose: bool = False) -> Float[Tensor, "..."]:
-        """As of `Weights`, by the name in the layout."""
-        return super().take(self._names.get(name, name), shape, transpose=transpose)
+        return super().find(self._names.get(name, name))
 
 
 def recognise(

@@ -22,7 +22,11 @@ Faults of theirs:
 - In mode 0 the scores are head-major but the masks are repeated batch-major: with several sentences of different
   lengths, most heads hide another sentence's padding. `faithful_to_bug="misaligned_masks"` does so too; then the
   result of a sentence depends on its batch, in training and in search.
-- Their beam search raises KeyError when a source finishes no hypothesis, and their softmax overflows above 88.
+- Their beam search raises KeyError when a source finishes no hypothesis (here it has none), and its softmax overflows
+  above 88 (here it does not).
+
+Their optimiser is Keras's Adam (0.9, 0.98, epsilon 1e-9), which places epsilon otherwise than PyTorch: see
+`adam_epsilon`.
 
 This is the last state of the repository. Its early states scale by √d_model and have other norm weights.
 
@@ -34,7 +38,9 @@ To turn the HDF5 file that `ModelCheckpoint` or `save_weights` wrote into safete
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,6 +50,7 @@ from torch.nn import functional as F
 
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import (
+    DecoderCache,
     Dropout,
     FeedForward,
     FixedCache,
@@ -55,24 +62,21 @@ from dragoman.nn import (
     sinusoids,
 )
 from dragoman.profiles.keras_layout import KerasLayout, KerasWeights, recognise
-from dragoman.profiles.parts import stacks
+from dragoman.profiles.lsdefine_search import beam_log_probabilities as beam_log_probabilities
+from dragoman.profiles.lsdefine_search import beam_prunes as beam_prunes
+from dragoman.profiles.lsdefine_search import beam_score as beam_score
+from dragoman.profiles.lsdefine_search import beam_search as beam_search
+from dragoman.profiles.lsdefine_search import decode_batch_greedy as decode_batch_greedy
+from dragoman.profiles.parts import StdNorm, check_choice, check_heads, stacks
 
 PAD = 0
 BUGS = ("misaligned_masks",)
 
 
-class DeviationNorm(nn.Module):
-    """gamma · (x - mean) / (deviation + eps) + beta, the deviation biased and `eps` outside the root."""
+class DeviationNorm(StdNorm):
+    """weight·(x - mean)/(deviation + eps) + bias, the deviation biased and `eps` outside the root."""
 
-    def __init__(self, width: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.eps = eps
-        self.gamma, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
-
-    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-        """Each vector on its own."""
-        deviation = x.std(-1, correction=0, keepdim=True)
-        return self.gamma * (x - x.mean(-1, keepdim=True)) / (deviation + self.eps) + self.beta
+    unbiased = False
 
 
 def position_table(len_limit: int, d_model: int) -> Float[Tensor, "{len_limit} {d_model}"]:
@@ -105,17 +109,38 @@ class PositionedEmbedding(nn.Module):
         self.register_buffer("table", table)
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens, the first of which stands at position `start`.
+        """Vectors of the tokens, the first of which stands at position `start`; padding has row 0.
 
         Raises:
             ModelError: there are more tokens than the table has positions.
         """
+        return self._add(ids, start, ids != PAD)
+
+    def generated(self, ids: Int[Tensor, "batch len"], start: int) -> Float[Tensor, "batch len d_model"]:
+        """The same, of what the model said: padding has a position then.
+
+        Raises:
+            ModelError: as of `forward`.
+        """
+        return self._add(ids, start, torch.ones_like(ids))
+
+    def _add(self, ids: Tensor, start: int, real: Tensor) -> Tensor:
         end = start + ids.shape[1]
         if end >= len(self.table):
             most = len(self.table) - 1
             raise ModelError("a sequence is too long for len_limit", expected=f"at most {most} tokens", found=end)
-        place = torch.arange(start + 1, end + 1, device=ids.device) * (ids != PAD)
+        place = torch.arange(start + 1, end + 1, device=ids.device) * real
         return self.dropout(self.tokens(ids) + self.table[place])
+
+
+class KerasTransformer(Transformer):
+    """A `Transformer` that gives positions to padding that it generated."""
+
+    def step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
+        """As of `Transformer`."""
+        embedding: Any = self.target_embedding
+        x = embedding.generated(tokens[:, None], state.length)
+        return self.generator(self.decoder(x, cache=state)[:, 0])
 
 
 class MisalignedAttention(MultiHeadAttention):
@@ -151,7 +176,7 @@ def build(
     mode: int = 0,
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
-) -> Transformer:
+) -> KerasTransformer:
     """A fresh model: Glorot-uniform kernels, zero offsets, embeddings uniform within 0.05.
 
     Args:
@@ -177,19 +202,15 @@ def build(
     source = _words(i_tokens, d_model)
     target = source if share_word_emb else _words(o_tokens, d_model)
 
-    def attention() -> MultiHeadAttention:
-        return _attention(d_model, n_head, mode, misaligned=faithful_to_bug is not None)
-
-    def feed_forward() -> FeedForward:
-        return FeedForward(d_model, d_inner_hid)
-
-    def residual() -> PostNorm:
-        return PostNorm(d_model, dropout, DeviationNorm)
-
-    return Transformer(
+    return KerasTransformer(
         PositionedEmbedding(source, table, dropout),
         PositionedEmbedding(target, table),
-        *stacks((layers, layers), attention, feed_forward, residual),
+        *stacks(
+            (layers, layers),
+            partial(_attention, d_model, n_head, mode, misaligned=faithful_to_bug is not None),
+            partial(FeedForward, d_model, d_inner_hid),
+            partial(PostNorm, d_model, dropout, DeviationNorm),
+        ),
         Generator(d_model, o_tokens),
         pad=PAD,
     ).to(dtype)
@@ -203,7 +224,7 @@ def load(
     mode: int = 0,
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
-) -> Transformer:
+) -> KerasTransformer:
     """Their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
 
     Args:
@@ -221,9 +242,11 @@ def load(
         ConfigError: as in `build`.
     """
     layout, weights = recognise(state, n_head, mode, dtype)
-    tables = [weights.matrix(f"embedding_{n}/embeddings") for n in range(2 if layout.share else 3)]
-    (len_limit, d_model), (i_tokens, _), (o_tokens, _) = tables[0], tables[1], tables[-1]
-    d_inner_hid = (0, *weights.shape("conv1d_0/kernel"))[-1]
+    d_model = weights.common("*embedding*/embeddings*", 1)
+    len_limit, i_tokens, o_tokens = (
+        weights.rows(f"embedding_{number}/embeddings", d_model) for number in ((0, 1, 1) if layout.share else (0, 1, 2))
+    )
+    d_inner_hid = weights.length("conv1d_0/bias")
     model = build(
         i_tokens, o_tokens, len_limit, d_model, d_inner_hid, n_head, layout.layers, dropout, layout.share,
         mode=mode, faithful_to_bug=faithful_to_bug, dtype=dtype,
@@ -248,19 +271,12 @@ def learning_rate(step: int, d_model: int, warmup: int = 4000) -> float:
     return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def beam_log_probabilities(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
-    """What their beam search adds up: log(softmax + 1e-8), so never below -18.4."""
-    return (logits.softmax(-1) + 1e-8).log()
+def adam_epsilon(step: int, epsilon: float = 1e-9, beta_2: float = 0.98) -> float:
+    """What `eps` of `torch.optim.Adam` has to be at update `step`, from 1, to do what Keras does with `epsilon`.
 
-
-def beam_prunes(total: float, best: float | None) -> bool:
-    """Whether their beam search drops a candidate: below five times the best finished sum of the sentence, so far."""
-    return total < 5 * (-1e5 if best is None else best)
-
-
-def beam_score(total: float, length: int, length_penalty: float = 1.0) -> float:
-    """What their finished hypotheses are sorted by; `length` counts neither `<S>` nor `</S>`."""
-    return total / (length + 1) ** length_penalty
+    Keras adds it to the root of the second moment as it is, PyTorch to the root corrected for its bias.
+    """
+    return epsilon / math.sqrt(1 - beta_2**step)
 
 
 def _sentence_mean(values: Tensor, labels: Tensor) -> Tensor:
@@ -269,14 +285,11 @@ def _sentence_mean(values: Tensor, labels: Tensor) -> Tensor:
 
 
 def _check(i_tokens: int, o_tokens: int, d_model: int, n_head: int, share: bool, mode: int, bug: str | None) -> None:
-    if d_model % n_head:
-        raise ConfigError("d_model does not divide into n_head heads", expected=f"a divisor of {d_model}", found=n_head)
+    check_heads("n_head", n_head, d_model)
     if share and i_tokens != o_tokens:
         raise ConfigError("one table needs one vocabulary", expected=f"o_tokens {i_tokens}", found=o_tokens)
-    if mode not in (0, 1):
-        raise ConfigError("there is no such mode", expected="0 or 1", found=mode)
-    if bug is not None and (bug not in BUGS or mode != 0):
-        raise ConfigError("there is no such bug in this mode", expected=f"None, or {BUGS[0]} in mode 0", found=bug)
+    check_choice("mode", mode, (0, 1))
+    check_choice(f"bug in mode {mode}", bug, (None, *BUGS)[: 2 if mode == 0 else 1])
 
 
 def _words(count: int, d_model: int) -> nn.Embedding:
@@ -295,7 +308,6 @@ def _attention(d_model: int, n_head: int, mode: int, misaligned: bool) -> MultiH
     return attention
 
 
-@torch.no_grad()
 def _fill(model: Any, weights: KerasWeights, layout: KerasLayout) -> None:
     weights.fill(model.source_embedding.table, "embedding_0/embeddings")
     weights.fill(model.source_embedding.tokens.weight, "embedding_1/embeddings")
@@ -303,25 +315,14 @@ def _fill(model: Any, weights: KerasWeights, layout: KerasLayout) -> None:
         weights.fill(model.target_embedding.tokens.weight, "embedding_2/embeddings")
     for index, layer in enumerate([*model.encoder.layers, *model.decoder.layers]):
         sides = ("self_attention", "cross_attention")[: 1 if index < layout.layers else 2]
-        for side, names in zip(sides, layout.attentions(index), strict=True):
-            _fill_attention(getattr(layer, side), weights, names)
+        for side, (query, key, value, output) in zip(sides, layout.attentions(index), strict=True):
+            names = [f"{name}/{{}}" for name in (*query, *key, *value, output)]
+            weights.attention(getattr(layer, side), names, transpose=True)
         connections = [getattr(layer, f"{part}_residual") for part in ("feed_forward", *sides)]
         for connection, name in zip(connections, layout.norms(index), strict=True):
-            weights.fill(connection.norm.gamma, f"{name}/gamma")
-            weights.fill(connection.norm.beta, f"{name}/beta")
+            weights.affine(connection.norm, f"{name}/{{}}", kinds=("gamma", "beta"))
         convolutions = (layer.feed_forward.inner, layer.feed_forward.outer)
         for linear, name in zip(convolutions, layout.feed_forward(index), strict=True):
-            linear.weight.copy_(weights.take(f"{name}/kernel", (1, *linear.weight.shape), transpose=True)[0])
+            weights.fill(linear.weight.data[None], f"{name}/kernel", transpose=True)
             weights.fill(linear.bias, f"{name}/bias")
-    weights.linear(model.generator, f"{layout.output}/kernel", transpose=True)
-
-
-def _fill_attention(
-    attention: MultiHeadAttention, weights: KerasWeights, names: tuple[list[str], list[str], list[str], str]
-) -> None:
-    query, key, value, output = names
-    shape = (attention.d_model // len(query), attention.d_model)
-    weights.attention(
-        attention, [weights.take(f"{name}/kernel", shape, transpose=True) for name in (*query, *key, *value)]
-    )
-    weights.linear(attention.output, f"{output}/kernel", f"{output}/bias", transpose=True)
+    weights.affine(model.generator, f"{layout.output}/{{}}", transpose=True)

@@ -34,10 +34,10 @@ and the arguments of `load` stand in its `config.json` under the same names.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,21 +47,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.errors import ConfigError
-from dragoman.nn import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    Generator,
-    InputEmbedding,
-    MultiHeadAttention,
-    PostNorm,
-    Transformer,
-    causal_mask,
+from dragoman.nn import FeedForward, Generator, InputEmbedding, MultiHeadAttention, PostNorm, Transformer, causal_mask
+from dragoman.profiles.parts import (
+    Make,
+    PositionTable,
+    ScaledEmbedding,
+    check_choice,
+    check_heads,
+    decoder,
+    encoder,
 )
-from dragoman.profiles.parts import PositionTable, ScaledEmbedding
-from dragoman.profiles.weights import Weights
+from dragoman.profiles.weights import LayerNames, Weights
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu, "swish": F.silu}
 _SHARED, _HEAD = "model.shared.weight", "lm_head.weight"
@@ -223,7 +219,7 @@ def load(
     layer_norm_eps: float = 1e-5,
     dtype: torch.dtype = torch.float32,
 ) -> MarianTransformer:
-    """A model with the weights of a `MarianMTModel`; the arguments are those of `build`.
+    """The weights of a `MarianMTModel` in a model of ours, in evaluation mode; the arguments are those of `build`.
 
     Sizes, numbers of layers and tying follow from the weights: tables that are equal are one, as transformers reads
     them too. Tables of positions, which are seldom saved, are used if they are there, unless those of `marian` are
@@ -239,9 +235,8 @@ def load(
         ConfigError: heads that do not divide the width, an unknown name, or a `<pad>` outside of the vocabulary.
     """
     weights = Weights(state, "MarianMTModel", dtype)
-    names = _table_names(weights)
     parts = _Parts(
-        d_model=weights.matrix(names[0])[1],
+        d_model=weights.common("model.*.layers.*.fc1.weight", 1),
         heads=(encoder_attention_heads, decoder_attention_heads),
         dropout=(dropout, attention_dropout, activation_dropout),
         activation=activation_function,
@@ -250,18 +245,20 @@ def load(
         pad=pad_token_id,
         positions=positions,
     )
-    taken = {name: weights.take(name, (weights.matrix(name)[0], parts.d_model)) for name in dict.fromkeys(names)}
+    names = _table_names(weights)
+    rows = {name: weights.rows(name, parts.d_model, pad_token_id + 1) for name in dict.fromkeys(names)}
+    taken = {name: weights.take(name, (count, parts.d_model)) for name, count in rows.items()}
     source, target, generator = (taken[name] for name in names)
     model = parts.model(
         vocab=(len(source), len(target), len(generator)),
         shared=torch.equal(source, target),
         tied=torch.equal(target, generator),
-        sizes=[_size(weights, f"model.{stack}.layers.{{}}.fc1.weight") for stack in _STACKS],
+        sizes=[_size(weights, f"model.{stack}.layers.") for stack in _STACKS],
         tables=[_table(weights, stack, parts, max_position_embeddings) for stack in _STACKS],
     ).to(dtype)
     _fill(model, weights, (source, target, generator))
     weights.finish()
-    return model
+    return model.eval()
 
 
 # How it is composed
@@ -281,14 +278,10 @@ class _Parts:
     positions: str
 
     def __post_init__(self) -> None:
-        for heads in self.heads:
-            if heads < 1 or self.d_model % heads:
-                expected = f"a divisor of {self.d_model}"
-                raise ConfigError("the heads do not divide the width", expected=expected, found=heads)
-        if self.activation not in _ACTIVATIONS:
-            raise ConfigError("no such activation", expected=", ".join(_ACTIVATIONS), found=self.activation)
-        if self.positions not in _POSITIONS:
-            raise ConfigError("no such positions", expected=" or ".join(_POSITIONS), found=self.positions)
+        check_heads("encoder_attention_heads", self.heads[0], self.d_model)
+        check_heads("decoder_attention_heads", self.heads[1], self.d_model)
+        check_choice("activation", self.activation, _ACTIVATIONS)
+        check_choice("positions", self.positions, _POSITIONS)
         if self.positions == "marian" and (self.d_model % 2 or self.d_model < 4):
             raise ConfigError("Marian has no positions of this width", expected="even, 4 or more", found=self.d_model)
 
@@ -307,27 +300,20 @@ class _Parts:
         return MarianTransformer(
             InputEmbedding(source, PositionTable(tables[0]), self.dropout[0]),
             InputEmbedding(target, PositionTable(tables[1]), self.dropout[0]),
-            Encoder(self.encoder_layer(sizes[0][1]) for _ in range(sizes[0][0])),
-            Decoder(self.decoder_layer(sizes[1][1]) for _ in range(sizes[1][0])),
+            encoder(sizes[0][0], *self.parts(0, sizes[0][1])),
+            decoder(sizes[1][0], *self.parts(1, sizes[1][1])),
             generator,
             self.pad,
         )
 
-    def encoder_layer(self, d_ff: int) -> EncoderLayer:
-        return EncoderLayer(self.attention(self.heads[0]), self.feed_forward(d_ff), self.connection)
-
-    def decoder_layer(self, d_ff: int) -> DecoderLayer:
-        own, cross = self.attention(self.heads[1]), self.attention(self.heads[1])
-        return DecoderLayer(own, self.feed_forward(d_ff), self.connection, cross)
-
-    def attention(self, heads: int) -> MultiHeadAttention:
-        return MultiHeadAttention(self.d_model, heads, dropout=self.dropout[1])
-
-    def feed_forward(self, d_ff: int) -> FeedForward:
-        return FeedForward(self.d_model, d_ff, dropout=self.dropout[2], activation=_ACTIVATIONS[self.activation])
-
-    def connection(self) -> PostNorm:
-        return PostNorm(self.d_model, self.dropout[0], functools.partial(nn.LayerNorm, eps=self.eps))
+    def parts(self, stack: int, d_ff: int) -> tuple[Make, Make, Make]:
+        """Attention, feed-forward network and connection of the encoder (0) or the decoder (1)."""
+        activation = _ACTIVATIONS[self.activation]
+        return (
+            partial(MultiHeadAttention, self.d_model, self.heads[stack], dropout=self.dropout[1]),
+            partial(FeedForward, self.d_model, d_ff, dropout=self.dropout[2], activation=activation),
+            partial(PostNorm, self.d_model, self.dropout[0], partial(nn.LayerNorm, eps=self.eps)),
+        )
 
 
 def _initialise(model: Any, std: float) -> None:
@@ -347,7 +333,7 @@ def _table_names(weights: Weights) -> tuple[str, str, str]:
     """The entries that hold the source table, the target table and the generator; one entry may hold all."""
 
     def first(*names: str) -> str:
-        return next((name for name in names if name in weights), names[-1])
+        return next((name for name in names if name in weights), _SHARED)
 
     source, target = (f"model.{stack}.embed_tokens.weight" for stack in _STACKS)
     if source in weights and target in weights:
@@ -355,14 +341,14 @@ def _table_names(weights: Weights) -> tuple[str, str, str]:
     return first(source, _SHARED), first(target, _SHARED, _HEAD), first(_HEAD, target, _SHARED)
 
 
-def _size(weights: Weights, pattern: str) -> tuple[int, int]:
-    return weights.count(pattern), weights.matrix(pattern.format(0))[0]
+def _size(weights: Weights, layers: str) -> tuple[int, int]:
+    return weights.number(layers + "{}."), weights.common(layers + "*.fc1.weight", 0)
 
 
 def _table(weights: Weights, stack: str, parts: _Parts, length: int) -> Tensor:
     name = f"model.{stack}.embed_positions.weight"
     if name in weights and parts.positions == "transformers":
-        return weights.take(name, (weights.matrix(name)[0], parts.d_model))
+        return weights.take(name, (weights.rows(name, parts.d_model), parts.d_model))
     weights.skip(name)
     return _POSITIONS[parts.positions](length, parts.d_model)
 
@@ -374,27 +360,8 @@ def _fill(model: Any, weights: Weights, tables: Sequence[Tensor]) -> None:
         model.generator.weight.copy_(tables[2])
     if "final_logits_bias" in weights:
         weights.fill(model.generator.bias[None], "final_logits_bias")
-    for stack, layers in zip(_STACKS, (model.encoder.layers, model.decoder.layers), strict=True):
-        for index, layer in enumerate(layers):
-            _fill_layer(layer, weights, f"model.{stack}.layers.{index}")
-
-
-def _fill_layer(layer: Any, weights: Weights, name: str) -> None:
-    _fill_attention(layer.self_attention, weights, f"{name}.self_attn")
-    norms = {"self_attn": layer.self_attention_residual, "final": layer.feed_forward_residual}
-    if isinstance(layer, DecoderLayer):
-        _fill_attention(layer.cross_attention, weights, f"{name}.encoder_attn")
-        norms["encoder_attn"] = layer.cross_attention_residual
-    weights.linear(layer.feed_forward.inner, f"{name}.fc1.weight", f"{name}.fc1.bias")
-    weights.linear(layer.feed_forward.outer, f"{name}.fc2.weight", f"{name}.fc2.bias")
-    for kind, connection in norms.items():
-        weights.fill(connection.norm.weight, f"{name}.{kind}_layer_norm.weight")
-        weights.fill(connection.norm.bias, f"{name}.{kind}_layer_norm.bias")
-
-
-def _fill_attention(attention: Any, weights: Weights, name: str) -> None:
-    d_model = attention.d_model
-    matrices = [weights.take(f"{name}.{part}_proj.weight", (d_model, d_model)) for part in "qkv"]
-    biases = [weights.take(f"{name}.{part}_proj.bias", (d_model,)) for part in "qkv"]
-    weights.attention(attention, matrices, biases)
-    weights.linear(attention.output, f"{name}.out_proj.weight", f"{name}.out_proj.bias")
+    projections = tuple(f"{part}_proj.{{}}" for part in ("q", "k", "v", "out"))
+    for stack, attentions in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "encoder_attn"))):
+        norms = tuple(f"{part}_layer_norm.{{}}" for part in (*attentions, "final"))
+        names = LayerNames(attentions, projections, ("fc1.{}", "fc2.{}"), norms)
+        weights.layers(getattr(model, stack), f"model.{stack}.layers.{{}}", names)

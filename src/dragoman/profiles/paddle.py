@@ -16,7 +16,8 @@ What differs from `dragoman.nn.MultiHeadAttention`:
 
 Lengths may be integers or floats; Paddle 3 itself compares its range only with `valid_lens.astype("float32")`.
 
-Weights are `W_q.weight` [in, out], `W_q.bias`, and so on for W_k, W_v and W_o. To turn saved ones into safetensors::
+Weights are `W_q.weight` [in, out], `W_q.bias`, and so on for W_k, W_v and W_o: names inferred from the article's
+formulas, for no saved weights of it are known. To turn saved ones into safetensors::
 
     python -c "import paddle, sys; from safetensors.numpy import save_file; save_file(
     {k: v.numpy() for k, v in paddle.load(sys.argv[1]).items()}, sys.argv[2])" IN.pdparams OUT.safetensors
@@ -25,7 +26,6 @@ Weights are `W_q.weight` [in, out], `W_q.bias`, and so on for W_k, W_v and W_o. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ from dragoman import nn as blocks
 from dragoman.errors import ConfigError
 from dragoman.nn import AttentionRecord, attention_scores
 from dragoman.nn.attention import Observer
-from dragoman.profiles.parts import filled_weights
+from dragoman.profiles.parts import check_heads, filled_weights, filling
 from dragoman.profiles.weights import Weights
 
 _FILL = -1e6
@@ -147,9 +147,9 @@ def load(
         ConfigError: the width of the projections does not divide into so many heads.
     """
     weights = Weights(state, "paddle", dtype)
-    (query_vec_size, width), (_, output_vec_size) = weights.matrix("W_q.weight"), weights.matrix("W_o.weight")
-    if width % head_num:
-        raise ConfigError("the heads do not divide the projections", expected=f"a divisor of {width}", found=head_num)
+    query_vec_size, width = (weights.common("W_[qkv].weight", place) for place in (0, 1))
+    check_heads("head_num", head_num, width)
+    output_vec_size = weights.common("W_o.weight", 1)
     model = build(query_size, query_vec_size, width // head_num, output_vec_size, head_num, dtype=dtype)
     _fill(model, weights, "W_q", "W_k", "W_v", "W_o")
     return model.eval()
@@ -164,7 +164,8 @@ def load_single(
         ModelError: an entry is missing, left over or misshapen.
     """
     weights = Weights(state, "paddle", dtype)
-    model = DotProductAttention(query_size, *weights.matrix("W_q.weight")).to(dtype)
+    sizes = (weights.common("W_[qkv].weight", place) for place in (0, 1))
+    model = DotProductAttention(query_size, *sizes).to(dtype)
     _fill(model, weights, "W_q", "W_k", "W_v")
     return model.eval()
 
@@ -180,9 +181,8 @@ def to_block(model: MultiHeadAttention) -> blocks.MultiHeadAttention:
     if out != width:
         raise ConfigError("a block keeps its width", expected=f"output_vec_size {width}", found=out)
     heads, hidden = model.head_num, model.hidden_vec_size
-    block = blocks.MultiHeadAttention(
-        width, heads, d_k=hidden, d_v=hidden, weigh=partial(filled_weights, fill=_FILL)
-    ).to(model.W_o.weight.dtype)
+    block = blocks.MultiHeadAttention(width, heads, d_k=hidden, d_v=hidden, weigh=filling(_FILL))
+    block = block.to(model.W_o.weight.dtype)
     # Row h·hidden + c of a block is row c·heads + h of theirs.
     rows = torch.arange(hidden * heads).view(hidden, heads).T.flatten()
     linears = (model.W_q, model.W_k, model.W_v)
@@ -201,5 +201,5 @@ def _linear(inner: int, outer: int) -> nn.Linear:
 
 def _fill(model: DotProductAttention, weights: Weights, *names: str) -> None:
     for name in names:
-        weights.linear(getattr(model, name), f"{name}.weight", f"{name}.bias", transpose=True)
+        weights.affine(getattr(model, name), f"{name}.{{}}", transpose=True)
     weights.finish()

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.errors import ModelError
+from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import Decoder, DecoderLayer, Encoder, EncoderLayer, TokenEmbedding
 
 Make = Callable[[], nn.Module]
+
+
+def check_choice(what: str, found: object, known: Collection[object]) -> None:
+    """Refuse an option that a system does not have.
+
+    Raises:
+        ConfigError: `found` is not among the known.
+    """
+    if found not in known:
+        raise ConfigError(f"there is no such {what}", expected=" or ".join(map(str, known)), found=found)
+
+
+def check_heads(name: str, heads: int, *widths: int) -> None:
+    """Refuse a number of heads that does not divide what they share.
+
+    Raises:
+        ConfigError: it does not; it says so under the system's own name for it.
+    """
+    if heads < 1 or any(width % heads for width in widths):
+        expected = f"{name} divides {' and '.join(map(str, dict.fromkeys(widths)))}"
+        raise ConfigError("the heads do not divide the width", expected=expected, found=heads)
+
+
+def encoder(count: int, attention: Make, feed_forward: Make, residual: Make, end: nn.Module | None = None) -> Encoder:
+    """So many layers, each of fresh parts, and what ends them."""
+    return Encoder([EncoderLayer(attention(), feed_forward(), residual) for _ in range(count)], end)
+
+
+def decoder(count: int, attention: Make, feed_forward: Make, residual: Make, end: nn.Module | None = None) -> Decoder:
+    """So many layers, each of fresh parts, and what ends them."""
+    return Decoder([DecoderLayer(attention(), feed_forward(), residual, attention()) for _ in range(count)], end)
 
 
 def stacks(
@@ -21,10 +54,9 @@ def stacks(
     residual: Make,
     ends: tuple[nn.Module | None, nn.Module | None] = (None, None),
 ) -> tuple[Encoder, Decoder]:
-    """Encoder and decoder of so many layers, each of fresh parts, and what ends them."""
-    encoder = [EncoderLayer(attention(), feed_forward(), residual) for _ in range(sizes[0])]
-    decoder = [DecoderLayer(attention(), feed_forward(), residual, attention()) for _ in range(sizes[1])]
-    return Encoder(encoder, ends[0]), Decoder(decoder, ends[1])
+    """Encoder and decoder made of the same parts."""
+    parts = attention, feed_forward, residual
+    return encoder(sizes[0], *parts, ends[0]), decoder(sizes[1], *parts, ends[1])
 
 
 def filled_weights(
@@ -32,6 +64,34 @@ def filled_weights(
 ) -> Float[Tensor, "*rows q_len k_len"]:
     """Softmax over the keys after masked scores are set to `fill`: a row that may see no key weighs all keys alike."""
     return (scores if mask is None else scores.masked_fill(~mask, fill)).softmax(-1)
+
+
+def filling(fill: float) -> Callable[..., Tensor]:
+    """`filled_weights` of one `fill`, as attention wants it."""
+    return partial(filled_weights, fill=fill)
+
+
+def interleaved(angle: Float[Tensor, "length pairs"], d_model: int) -> Float[Tensor, "length {d_model}"]:
+    """Sine and cosine of each angle in columns of their own, side by side; an odd width ends with a sine."""
+    table = angle.new_zeros(len(angle), d_model)
+    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : d_model // 2].cos()
+    return table
+
+
+class StdNorm(nn.Module):
+    """weight·(x - mean)/(std + eps) + bias: `eps` outside the root, the deviation by default unbiased."""
+
+    unbiased = True
+
+    def __init__(self, width: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+        """Normalise each vector."""
+        centred = x - x.mean(-1, keepdim=True)
+        return self.weight * centred / (x.std(-1, correction=int(self.unbiased), keepdim=True) + self.eps) + self.bias
 
 
 class ScaledEmbedding(TokenEmbedding):

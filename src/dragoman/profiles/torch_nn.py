@@ -33,10 +33,10 @@ and then `load(safetensors.torch.load_file("model.safetensors"), pad=1, nhead=8)
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,22 +44,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.errors import ConfigError, ModelError
-from dragoman.nn import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    Generator,
-    InputEmbedding,
-    MultiHeadAttention,
-    PostNorm,
-    PreNorm,
-    Transformer,
+from dragoman.nn import FeedForward, Generator, InputEmbedding, MultiHeadAttention, PostNorm, PreNorm, Transformer
+from dragoman.profiles.parts import (
+    PositionTable,
+    ScaledEmbedding,
+    check_choice,
+    check_heads,
+    interleaved,
+    stacks,
 )
-from dragoman.profiles.parts import PositionTable, ScaledEmbedding
-from dragoman.profiles.weights import Weights
+from dragoman.profiles.weights import LayerNames, Weights
 
 Activation = str | Callable[[Tensor], Tensor]
 
@@ -97,11 +91,8 @@ def exponential_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} 
 
     From the table built in float64 it differs by 7e-6 within 100 positions and 4e-4 within 5000.
     """
-    position = torch.arange(length)[:, None]
-    angle = position * torch.exp(-torch.arange(0, d_model, 2) * math.log(10000) / d_model)
-    table = torch.zeros(length, d_model)
-    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : d_model // 2].cos()
-    return table
+    wavelengths = torch.exp(-torch.arange(0, d_model, 2) * math.log(10000) / d_model)
+    return interleaved(torch.arange(length)[:, None] * wavelengths, d_model)
 
 
 def build(
@@ -136,7 +127,7 @@ def build(
     Raises:
         ConfigError: the heads do not divide the width, or the activation is unknown.
     """
-    _check_heads(d_model, nhead)
+    check_heads("nhead", nhead, d_model)
     shape = (d_model, nhead, dim_feedforward)
     # The encoder is given ready-made, for otherwise it warns where it will have no nested tensors.
     layer, norm = nn.TransformerEncoderLayer(*shape, bias=bias), nn.LayerNorm(d_model, bias=bias)
@@ -160,7 +151,7 @@ def build(
         layer_norm_eps=layer_norm_eps,
         norm_first=norm_first,
         dtype=dtype,
-    )
+    ).train()
 
 
 def load(
@@ -176,7 +167,7 @@ def load(
     names: Names | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """A model with the weights of one that stands on `torch.nn.Transformer`, or on its two stacks alone.
+    """The weights of a model that stands on `torch.nn.Transformer`, or on its two stacks alone, in evaluation mode.
 
     Sizes, numbers of layers, offsets and final norms follow from the weights, tying from the names.
 
@@ -194,96 +185,65 @@ def load(
     """
     names = names or Names()
     weights = Weights(state, "torch.nn.Transformer", dtype)
-    d_model = weights.matrix(names.source_embedding)[1]
-    _check_heads(d_model, nhead)
-    norm_bias = f"{names.encoder}.layers.0.norm1.bias" in weights
-    parts = _Parts(
-        weights,
-        d_model=d_model,
-        nhead=nhead,
-        d_ff=weights.matrix(f"{names.encoder}.layers.0.linear1.weight")[0],
-        dropout=dropout,
-        activation=_function(activation),
-        norm=functools.partial(nn.LayerNorm, eps=layer_norm_eps, bias=norm_bias),
-        residual=PreNorm if norm_first else PostNorm,
-        bias=f"{names.encoder}.layers.0.linear1.bias" in weights,
+    d_ff, d_model = (weights.common(f"{names.encoder}.layers.*.linear1.weight", place) for place in (0, 1))
+    check_heads("nhead", nhead, d_model)
+    norm = partial(nn.LayerNorm, eps=layer_norm_eps, bias=weights.has(f"{names.encoder}.layers.0.norm?.bias"))
+    bias = weights.has(f"{names.encoder}.layers.0.linear?.bias")
+    parts = (
+        partial(MultiHeadAttention, d_model, nhead, dropout=dropout, bias=bias),
+        partial(_feed_forward, d_model, d_ff, dropout, _function(activation), bias),
+        partial(PreNorm if norm_first else PostNorm, d_model, dropout, norm),
     )
-    source, target, generator = parts.ends(names, math.sqrt(d_model) if scale_embedding else 1.0)
-    encoder, decoder = parts.encoder(names.encoder), parts.decoder(names.decoder)
-    model = Transformer(source, target, encoder, decoder, generator, pad).to(dtype)
-    for name, parameter in _own_names(model, names):
-        weights.fill(parameter, name)
+    sizes = weights.number(f"{names.encoder}.layers.{{}}."), weights.number(f"{names.decoder}.layers.{{}}.")
+    ends = [norm(d_model) if weights.has(f"{name}.norm.*") else None for name in (names.encoder, names.decoder)]
+    source, target, generator = _ends(weights, names, d_model, math.sqrt(d_model) if scale_embedding else 1.0, dropout)
+    model = Transformer(source, target, *stacks(sizes, *parts, (ends[0], ends[1])), generator, pad).to(dtype)
+    _fill(model, weights, names)
     weights.finish()
-    return model
+    return model.eval()
 
 
 # How it is composed
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Makes fresh parts of one configuration."""
+def _feed_forward(
+    d_model: int, d_ff: int, dropout: float, activation: Callable[[Tensor], Tensor], bias: bool
+) -> FeedForward:
+    part = FeedForward(d_model, d_ff, dropout=dropout, activation=activation)
+    if not bias:
+        part.inner.register_parameter("bias", None)
+        part.outer.register_parameter("bias", None)
+    return part
 
-    weights: Weights
-    d_model: int
-    nhead: int
-    d_ff: int
-    dropout: float
-    activation: Callable[[Tensor], Tensor]
-    norm: Callable[[int], nn.Module]
-    residual: type[PreNorm | PostNorm]
-    bias: bool
 
-    def encoder(self, name: str) -> Encoder:
-        layers = range(self.weights.count(f"{name}.layers.{{}}.linear1.weight"))
-        fresh = [EncoderLayer(self.attention(), self.feed_forward(), self.connection) for _ in layers]
-        return Encoder(fresh, self.final_norm(name))
+def _ends(
+    weights: Weights, names: Names, d_model: int, scale: float, dropout: float
+) -> tuple[InputEmbedding, InputEmbedding, Generator]:
+    """What stands around the two stacks; parts of the same name are one part."""
+    tokens: dict[str, ScaledEmbedding] = {}
+    positions: dict[str | None, nn.Module] = {None: _NoPositions()}
+    sides = (names.source_embedding, names.source_positions), (names.target_embedding, names.target_positions)
+    for words, table in sides:
+        if words not in tokens:
+            tokens[words] = ScaledEmbedding(weights.rows(words, d_model), d_model, scale)
+        if table is not None and table not in positions:
+            positions[table] = PositionTable(_positions(weights, table, d_model))
+    source, target = (InputEmbedding(tokens[words], positions[table], dropout) for words, table in sides)
+    tied = tokens.get(names.generator)
+    count = 1 if names.generator_bias is None else weights.length(names.generator_bias)
+    vocab = weights.rows(names.generator, d_model, count) if tied is None else tied.vocab
+    return source, target, Generator(d_model, vocab, bias=names.generator_bias is not None, tied=tied)
 
-    def decoder(self, name: str) -> Decoder:
-        layers = range(self.weights.count(f"{name}.layers.{{}}.linear1.weight"))
-        fresh = [DecoderLayer(self.attention(), self.feed_forward(), self.connection, self.attention()) for _ in layers]
-        return Decoder(fresh, self.final_norm(name))
 
-    def attention(self) -> MultiHeadAttention:
-        return MultiHeadAttention(self.d_model, self.nhead, dropout=self.dropout, bias=self.bias)
-
-    def feed_forward(self) -> FeedForward:
-        part = FeedForward(self.d_model, self.d_ff, dropout=self.dropout, activation=self.activation)
-        if not self.bias:
-            part.inner.register_parameter("bias", None)
-            part.outer.register_parameter("bias", None)
-        return part
-
-    def connection(self) -> nn.Module:
-        return self.residual(self.d_model, self.dropout, self.norm)
-
-    def final_norm(self, stack: str) -> nn.Module | None:
-        return self.norm(self.d_model) if f"{stack}.norm.weight" in self.weights else None
-
-    def ends(self, names: Names, scale: float) -> tuple[InputEmbedding, InputEmbedding, Generator]:
-        """What stands around the two stacks; parts of the same name are one part."""
-        tokens: dict[str, ScaledEmbedding] = {}
-        for name in (names.source_embedding, names.target_embedding):
-            if name not in tokens:
-                tokens[name] = ScaledEmbedding(self.weights.matrix(name)[0], self.d_model, scale)
-        positions: dict[str | None, nn.Module] = {None: _NoPositions()}
-        for name in (names.source_positions, names.target_positions):
-            if name is not None and name not in positions:
-                positions[name] = self.position_table(name)
-        source, target = (
-            InputEmbedding(tokens[names.source_embedding], positions[names.source_positions], self.dropout),
-            InputEmbedding(tokens[names.target_embedding], positions[names.target_positions], self.dropout),
-        )
-        vocab, bias = self.weights.matrix(names.generator)[0], names.generator_bias is not None
-        return source, target, Generator(self.d_model, vocab, bias=bias, tied=tokens.get(names.generator))
-
-    def position_table(self, name: str) -> PositionTable:
-        shape = self.weights.shape(name)
-        length = math.prod(shape[:-1])
-        if len(shape) < 2 or length != max(shape[:-1]) or shape[-1] != self.d_model:
-            expected = f"{name}: [length, {self.d_model}]"
-            raise ModelError("not a table of positions", expected=expected, found=list(shape))
-        return PositionTable(self.weights.take(name, shape).reshape(length, self.d_model))
+def _positions(weights: Weights, name: str, d_model: int) -> Tensor:
+    """A table with any dimensions of size 1 between or before."""
+    _, found = weights.find(name)
+    shape = (0,) if found is None else tuple(found.shape)
+    length = math.prod(shape[:-1])
+    if len(shape) < 2 or length != max(shape[:-1]) or shape[-1] != d_model:
+        weights.refuse(name, f"[length, {d_model}]")
+        return torch.zeros(1, d_model)
+    return weights.take(name, shape).reshape(length, d_model)
 
 
 class _NoPositions(nn.Module):
@@ -291,57 +251,31 @@ class _NoPositions(nn.Module):
         return x
 
 
-def _check_heads(d_model: int, nhead: int) -> None:
-    if nhead < 1 or d_model % nhead:
-        raise ConfigError("the heads do not divide the width", expected=f"nhead divides {d_model}", found=nhead)
-
-
 def _function(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
-    if activation not in _ACTIVATIONS:
-        raise ConfigError("there is no such activation", expected="relu, gelu or a function", found=activation)
+    check_choice("activation", activation, _ACTIVATIONS)
     return _ACTIVATIONS[activation]
 
 
 # How its weights map
 
 
-def _own_names(model: Any, names: Names) -> Iterator[tuple[str, nn.Parameter]]:
-    """Every parameter but the tables of positions, under that system's name; one that is shared comes once."""
-    yield from {
+def _fill(model: Any, weights: Weights, names: Names) -> None:
+    tables = {
         names.source_embedding: model.source_embedding.tokens.weight,
         names.target_embedding: model.target_embedding.tokens.weight,
         names.generator: model.generator.weight,
-    }.items()
+    }
+    for name, table in tables.items():
+        weights.fill(table, name)
     if names.generator_bias is not None:
-        yield names.generator_bias, model.generator.bias
-    for index, layer in enumerate(model.encoder.layers):
-        yield from _layer(layer, f"{names.encoder}.layers.{index}")
-    for index, layer in enumerate(model.decoder.layers):
-        yield from _layer(layer, f"{names.decoder}.layers.{index}")
-    for stack, name in ((model.encoder, names.encoder), (model.decoder, names.decoder)):
-        yield from _affine(stack.norm, f"{name}.norm")
-
-
-def _layer(layer: Any, name: str) -> Iterator[tuple[str, nn.Parameter]]:
-    yield from _attention(layer.self_attention, f"{name}.self_attn")
-    norms = [layer.self_attention_residual.norm, layer.feed_forward_residual.norm]
-    cross = getattr(layer, "cross_attention", None)
-    if cross is not None:
-        yield from _attention(cross, f"{name}.multihead_attn")
-        norms.insert(1, layer.cross_attention_residual.norm)
-    yield from _affine(layer.feed_forward.inner, f"{name}.linear1")
-    yield from _affine(layer.feed_forward.outer, f"{name}.linear2")
-    for number, norm in enumerate(norms, start=1):
-        yield from _affine(norm, f"{name}.norm{number}")
-
-
-def _attention(attention: Any, name: str) -> Iterator[tuple[str, nn.Parameter]]:
-    yield from _affine(attention.projection, f"{name}.in_proj", "_")
-    yield from _affine(attention.output, f"{name}.out_proj")
-
-
-def _affine(module: nn.Module, name: str, joint: str = ".") -> Iterator[tuple[str, nn.Parameter]]:
-    """Weight and offset, where they are."""
-    yield from ((f"{name}{joint}{kind}", parameter) for kind, parameter in module.named_parameters())
+        weights.fill(model.generator.bias, names.generator_bias)
+    for stack, name, attentions in (
+        (model.encoder, names.encoder, ("self_attn",)),
+        (model.decoder, names.decoder, ("self_attn", "multihead_attn")),
+    ):
+        norms = tuple(f"norm{number}.{{}}" for number in range(1, len(attentions) + 2))
+        layers = LayerNames(attentions, ("in_proj_{}", "out_proj.{}"), ("linear1.{}", "linear2.{}"), norms)
+        weights.layers(stack, f"{name}.layers.{{}}", layers)
+        weights.affine(stack.norm, f"{name}.norm.{{}}")

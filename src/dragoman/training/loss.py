@@ -75,10 +75,15 @@ class _CrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32).to(hidden.device)
         nll, correct = loss.clone(), torch.zeros((), dtype=torch.long, device=hidden.device)
         size = ROWS.get(hidden.device.type, ROWS_ELSEWHERE)
+        room = hidden.new_empty(min(size, len(labels)), weight.shape[0], dtype=wide)
         for start in range(0, len(labels), size):
             part, wanted = hidden[start : start + size], labels[start : start + size, None]
-            sums = _rows(part, wanted, weight, bias, smoothing, grads if wants else None, start)
+            logits = _logits(part, weight, bias, room[: len(part)])
+            sums = _rows(logits, wanted, smoothing)
             loss, nll, correct = loss + sums[0], nll + sums[1], correct + sums[2]
+            if wants:
+                slope = _slope(logits, wanted, smoothing)
+                _add_gradients(grads, part, weight, slope.to(_product_type(part)), start)
         ctx.save_for_backward(*[grad for grad in grads if grad is not None])
         ctx.mark_non_differentiable(nll, correct)
         return loss.to(wide), nll, correct
@@ -93,28 +98,35 @@ class _CrossEntropy(torch.autograd.Function):
         return hidden, weight, bias[0] if bias else None, None, None, None
 
 
-def _rows(
-    hidden: Tensor,
-    wanted: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    smoothing: float,
-    grads: list[Tensor | None] | None,
-    start: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss, likelihood and hits of some rows, and their part of the gradients; its logits die with it."""
-    product = F.linear(hidden, weight, bias)
-    logits = product.to(torch.promote_types(product.dtype, torch.float32))
-    log_norm = logits.logsumexp(-1, keepdim=True)
-    chosen = log_norm - logits.gather(1, wanted)
-    spread = log_norm - logits.mean(-1, keepdim=True)
+def _product_type(hidden: Tensor) -> torch.dtype:
+    kind = hidden.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+
+
+def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor) -> Tensor:
+    """In `room`, which is used again: fresh memory of this size costs more than the product's last tenth."""
+    if _product_type(hidden) != room.dtype:
+        return room.copy_(F.linear(hidden, weight, bias))
+    torch.mm(hidden, weight.t(), out=room)
+    return room if bias is None else room.add_(bias)
+
+
+def _rows(logits: Tensor, wanted: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, likelihood and hits of some rows; leaves their probabilities where the logits were."""
+    top, likeliest = logits.max(-1, keepdim=True)
+    right, mean = logits.gather(1, wanted), logits.mean(-1, keepdim=True)
+    total = logits.sub_(top).exp_().sum(-1, keepdim=True)
+    logits.div_(total)
+    log_norm = total.log() + top
+    chosen, spread = log_norm - right, log_norm - mean
     loss = (1 - smoothing) * chosen.sum() + smoothing * spread.sum()
-    correct = (logits.argmax(-1, keepdim=True) == wanted).sum()
-    if grads is not None:
-        slope = logits.sub_(log_norm).exp_().sub_(smoothing / weight.shape[0])
-        slope.scatter_add_(1, wanted, torch.full_like(chosen, smoothing - 1))
-        _add_gradients(grads, hidden, weight, slope.to(product.dtype), start)
-    return loss, chosen.sum(), correct
+    return loss, chosen.sum(), (likeliest == wanted).sum()
+
+
+def _slope(probabilities: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """The loss's derivative by the logits, in the place of their probabilities."""
+    slope = probabilities.sub_(smoothing / probabilities.shape[1])
+    return slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
 
 
 def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:
