@@ -5,7 +5,7 @@
 VENV := .venv
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup demo test lint format docs bench clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,11 +27,14 @@ format: $(VENV)/.installed-dev ## put the code into the house style
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+docs: $(VENV)/.installed-dev ## build the guide into site/
+	$(VENV)/bin/zensical build --clean
+
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.
