@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from dragoman.config import TrainConfig as TrainConfig
     from dragoman.data import prepare as prepare
     from dragoman.decoding import Completer as Completer
+    from dragoman.decoding import Filler as Filler
+    from dragoman.decoding import TextScorer as TextScorer
     from dragoman.decoding import Translation as Translation
     from dragoman.decoding import Translator as Translator
     from dragoman.decoding import evaluate as evaluate
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import compare as compare
     from dragoman.evaluation import score as score
+    from dragoman.inspection import Trace as Trace
+    from dragoman.inspection import draw_trace as draw_trace
+    from dragoman.inspection import explain as explain
+    from dragoman.inspection import explain_config as explain_config
     from dragoman.models import build_model as build_model
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
@@ -35,8 +41,11 @@ _HOMES = {
     "Completer": "dragoman.decoding",
     "DecodingConfig": "dragoman.config",
     "DragomanError": "dragoman.errors",
+    "Filler": "dragoman.decoding",
     "ModelConfig": "dragoman.config",
     "Run": "dragoman.training",
+    "TextScorer": "dragoman.decoding",
+    "Trace": "dragoman.inspection",
     "TrainConfig": "dragoman.config",
     "Translation": "dragoman.decoding",
     "Translator": "dragoman.decoding",
@@ -44,7 +53,10 @@ _HOMES = {
     "build_model": "dragoman.models",
     "compare": "dragoman.evaluation",
     "describe_model": "dragoman.training",
+    "draw_trace": "dragoman.inspection",
     "evaluate": "dragoman.decoding",
+    "explain": "dragoman.inspection",
+    "explain_config": "dragoman.inspection",
     "load_pretrained": "dragoman.models",
     "prepare": "dragoman.data",
     "save_pretrained": "dragoman.models",
@@ -56,8 +68,11 @@ __all__ = [
     "Completer",
     "DecodingConfig",
     "DragomanError",
+    "Filler",
     "ModelConfig",
     "Run",
+    "TextScorer",
+    "Trace",
     "TrainConfig",
     "Translation",
     "Translator",
@@ -66,7 +81,10 @@ __all__ = [
     "build_model",
     "compare",
     "describe_model",
+    "draw_trace",
     "evaluate",
+    "explain",
+    "explain_config",
     "load_pretrained",
     "prepare",
     "save_pretrained",

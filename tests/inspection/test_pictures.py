@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.errors import DragomanError
-from dragoman.inspection import pictures
+from dragoman.inspection import canvas, pictures
 from dragoman.inspection.pictures import attention_grid, attention_map
 
 SOURCE = ["▁猫", "吃", "鱼", "</s>"]
@@ -122,8 +122,8 @@ def test_chinese_is_drawn_with_a_font_that_has_it_or_the_lack_is_told(tmp_path: 
 
 
 def test_a_missing_font_is_told_plainly_and_draws_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    covered = pictures._covered
-    monkeypatch.setattr(pictures, "_covered", lambda file, text: {c for c in covered(file, text) if ord(c) < 0x3000})
+    covered = canvas._covered
+    monkeypatch.setattr(canvas, "_covered", lambda file, text: {c for c in covered(file, text) if ord(c) < 0x3000})
     picture = attention_map(WEIGHTS, SOURCE, TARGET, tmp_path / "a.png")
     assert picture.path.read_bytes().startswith(b"\x89PNG")
     assert picture.note is not None

@@ -11,10 +11,11 @@ import sys
 import typer
 
 from dragoman.cli.decoding import complete, score, translate
+from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.training import average, demo, prepare, train
 
-VERBS = (train, prepare, translate, evaluate, compare, score, complete, average, info, demo)
+VERBS = (train, prepare, translate, evaluate, compare, score, complete, explain, average, info, demo)
 
 
 def make_app() -> typer.Typer:

@@ -1,6 +1,29 @@
-"""Seeing through a model: pictures of what its parts compute."""
+"""Seeing through a model: the trace of one text, shape arithmetic without weights, and pictures of both."""
 
-from dragoman.inspection.pictures import Picture, attention_grid, attention_map
+from dragoman.inspection.canvas import Picture
+from dragoman.inspection.explain import explain
+from dragoman.inspection.pictures import attention_grid, attention_map
+from dragoman.inspection.shapes import Plan, explain_config, read_model_config
+from dragoman.inspection.stage import Stage
+from dragoman.inspection.trace import Chance, Check, Position, Step, Text, Trace
+from dragoman.inspection.trace_pictures import draw_trace
 from dragoman.inspection.translation import draw_translation
 
-__all__ = ["Picture", "attention_grid", "attention_map", "draw_translation"]
+__all__ = [
+    "Chance",
+    "Check",
+    "Picture",
+    "Plan",
+    "Position",
+    "Stage",
+    "Step",
+    "Text",
+    "Trace",
+    "attention_grid",
+    "attention_map",
+    "draw_trace",
+    "draw_translation",
+    "explain",
+    "explain_config",
+    "read_model_config",
+]

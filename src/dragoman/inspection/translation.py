@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.decoding import Translator, cross_attention, pad_rows
-from dragoman.inspection.pictures import Picture, attention_map
+from dragoman.inspection.canvas import Picture
+from dragoman.inspection.pictures import attention_map
 from dragoman.text.tokenizer import EOS
 
 

@@ -1,0 +1,122 @@
+"""Proofs that what is shown is what the model computes: two ways to the same numbers, and how far apart they are."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.inspection.stage import Stage
+from dragoman.inspection.trace import Check
+from dragoman.models import count_parameters
+from dragoman.nn import CausalLM, FeedForward, MaskedLM, MultiHeadAttention, Transformer
+
+PADDING = 2
+# Larger models are not copied into float64, which takes 8 bytes a parameter.
+MAX_COPIED = 50_000_000
+_OBSERVED = "logits of the pass that is shown = logits of a pass that nobody observes"
+_SERIAL = "logits in row t of one pass over all positions = logits of step t with a cache"
+_PADDED = f"logits of the text alone = logits with {PADDING} <pad> behind it, as beside a longer text"
+
+Model = Transformer | CausalLM | MaskedLM
+
+
+@torch.no_grad()
+def parallel_logits(
+    model: Model, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
+) -> Float[Tensor, "1 length vocab"]:
+    """Logits at all positions in one pass; a masked model has a source only, a decoder-only one no source."""
+    if isinstance(model, Transformer):
+        return model(source, inputs)
+    return model(source if isinstance(model, MaskedLM) else inputs)
+
+
+@torch.no_grad()
+def serial_logits(
+    model: Transformer | CausalLM, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
+) -> Float[Tensor, "1 tgt vocab"]:
+    """The same one piece at a time, through the caches."""
+    state = model.start(source) if isinstance(model, Transformer) else model.start()
+    return torch.stack([model.step(state, inputs[:, place]) for place in range(inputs.shape[1])], dim=1)
+
+
+def checks_of(
+    model: Model,
+    source: Int[Tensor, "1 src"],
+    inputs: Int[Tensor, "1 tgt"],
+    stages: Sequence[Stage],
+) -> tuple[Check, ...]:
+    """All proofs for one pass.
+
+    Args:
+        model: in evaluation mode.
+        source: framed ids; no column for a decoder-only model.
+        inputs: what the decoder is given; no column for a masked model.
+        stages: of the pass that is shown.
+    """
+    plain = parallel_logits(model, source, inputs)
+    shown = next(stage.values for stage in stages if stage.name == "generator")
+    assert shown is not None
+    pads = source.new_full((1, PADDING), model.pad)
+    padded = [torch.cat([ids, pads], dim=1) if ids.shape[1] else ids for ids in (source, inputs)]
+    checks = [
+        *_sums(stages),
+        _check("observed", _OBSERVED, plain.cpu(), shown),
+        _check("padded", _PADDED, plain, parallel_logits(model, *padded)[:, : plain.shape[1]]),
+    ]
+    if not isinstance(model, MaskedLM):
+        checks.append(_check("parallel", _SERIAL, plain, serial_logits(model, source, inputs)))
+        if plain.dtype != torch.float64 and count_parameters(model) <= MAX_COPIED:
+            checks.append(_in_float64(model, source.cpu(), inputs.cpu()))
+    return tuple(checks)
+
+
+def _in_float64(model: Transformer | CausalLM, source: Tensor, inputs: Tensor) -> Check:
+    exact = copy.deepcopy(model).cpu().double()
+    serial = serial_logits(exact, source, inputs)
+    return _check("parallel", _SERIAL, parallel_logits(exact, source, inputs), serial)
+
+
+def _check(name: str, what: str, one: Tensor, other: Tensor) -> Check:
+    difference = float((one - other).abs().max())
+    return Check(name, what, difference, "logits", str(one.dtype).removeprefix("torch."))
+
+
+def _sums(stages: Sequence[Stage]) -> list[Check]:
+    found = {stage.name: stage.values for stage in stages}
+    checks = []
+    for name, total in found.items():
+        home = name.removesuffix(".positions")
+        tokens, rows = found.get(f"{home}.tokens"), found.get(f"{home}.position_rows")
+        if home != name and total is not None and tokens is not None and rows is not None:
+            difference, dtype = float((tokens + rows - total).abs().max()), str(total.dtype).removeprefix("torch.")
+            checks.append(
+                Check(
+                    "sum", f"{home}: scaled row + position = what enters the first layer", difference, "numbers", dtype
+                )
+            )
+    return checks
+
+
+def sizes_of(model: nn.Module) -> dict[str, int]:
+    """The sizes of a model by their names, read off its parts."""
+    sizes: dict[str, int] = {}
+    for side in ("source", "target"):
+        tokens = getattr(getattr(model, f"{side}_embedding", None), "tokens", None)
+        if tokens is not None:
+            sizes[f"{side}_vocab"] = len(tokens.weight)
+    if "target_vocab" not in sizes:
+        sizes["vocab"] = model.get_parameter("generator.weight").shape[0]
+    sizes["d_model"] = model.get_parameter("generator.weight").shape[1]
+    for part in model.modules():
+        if isinstance(part, MultiHeadAttention):
+            sizes |= {"num_heads": part.num_heads, "d_k": part.d_k, "d_v": part.d_v}
+        if isinstance(part, FeedForward):
+            sizes["d_ff"] = part.inner.out_features
+    for stack in ("encoder", "decoder"):
+        if hasattr(model, stack):
+            sizes[f"num_{stack}_layers"] = len(getattr(model, stack).layers)
+    return sizes

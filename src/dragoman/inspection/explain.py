@@ -1,0 +1,170 @@
+"""Explaining one text: a trained model runs on it as always, and everything on the way is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.config import DecodingConfig, TrainingConfig, make_config, read_toml
+from dragoman.decoding import Filler, SearchRequest, Translator, load_language_model, pad_rows, search
+from dragoman.decoding.translator import changed_options
+from dragoman.engines import ModuleEngine
+from dragoman.errors import ConfigError, ModelError
+from dragoman.inspection.agreement import parallel_logits, serial_logits
+from dragoman.inspection.gaps import explain_filling
+from dragoman.inspection.stage import Sides
+from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
+from dragoman.inspection.trace import Position, Step, Trace
+from dragoman.markov import is_markov
+from dragoman.models.pretrained import read_config
+from dragoman.nn import MaskedLM
+from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+
+
+def explain(
+    model: Translator | str | Path,
+    text: str,
+    target: str | None = None,
+    *,
+    beam_size: int = 1,
+    max_length: int | None = None,
+    device: str = "auto",
+) -> Trace:
+    """Everything that happens to a text on its way through a trained model.
+
+    An encoder-decoder translates the text; a decoder-only model continues it; a masked model fills its `<mask>`.
+
+    Args:
+        model: a run or model directory, or a translator of one model.
+        text: what to explain.
+        target: for an encoder-decoder, a text in the target language: the stages of the decoder and the training view
+            are then those of this text, all positions at once, beside the same text fed one piece at a time.
+        beam_size: of the search for the output; 1 is greedy.
+        max_length: pieces of the output at most; the model's own rule if None.
+        device: where a directory's model runs.
+
+    Raises:
+        ConfigError: an option does not fit the model.
+        DataError: the text is empty or longer than 256 pieces.
+        ModelError: there is no model, it is damaged, or it is of a kind that has no such stages.
+    """
+    changes: dict[str, Any] = {"beam_size": beam_size, "n_best": 1, "sampling": False, "min_length": 0}
+    if max_length is not None:
+        changes["max_length"] = max_length
+    if isinstance(model, Translator):
+        return _translation(model, text, target, changes)
+    path = Path(model)
+    family = "Markov" if is_markov(path) else read_config(path)[0].family
+    if family not in ("transformer", "causal", "masked"):
+        hint = "see what it finds likely with `dragoman complete`"
+        raise ModelError("a Markov model has no such stages", file=path, hint=hint)
+    if family == "transformer":
+        trace = _translation(Translator.from_pretrained(path, device=device), text, target, changes)
+    elif target is not None:
+        raise ConfigError("only an encoder-decoder has a target", found=f"a {family} model", hint="leave it out")
+    else:
+        trace = _language_model(path, text, changes, device)
+    return replace(trace, schedule=_schedule(path))
+
+
+def _schedule(directory: Path) -> TrainingConfig | None:
+    """How the run was trained, if the directory is a run's."""
+    file = directory / "config.toml"
+    return make_config(read_toml(file)).training if file.exists() else None
+
+
+def _language_model(path: Path, text: str, changes: dict[str, Any], device: str) -> Trace:
+    loaded = load_language_model(path, device=device)
+    if isinstance(loaded.model, MaskedLM):
+        if changes["beam_size"] != 1 or "max_length" in changes:
+            raise ConfigError("a masked model fills gaps without a search", hint="leave out beam size and length")
+        return explain_filling(Filler(loaded.model, loaded.tokenizer), text)
+    assert isinstance(loaded.model, ModuleEngine)
+    return _completion(loaded.model, loaded.tokenizer, changed_options(loaded.decoding, changes), text)
+
+
+def _translation(translator: Translator, text: str, target: str | None, changes: dict[str, Any]) -> Trace:
+    if len(translator.transformers) > 1:
+        raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
+    model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
+    ids = encode(tokenizers.source, text)
+    source = pad_rows([[*ids, EOS]], translator.device)
+    [[best, *_]] = search(translator.model, SearchRequest(source, [len(ids)], options))
+    written = best.tokens
+    output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
+    shown = list(written) if target is None else encode(tokenizers.target, target)
+
+    read = framed(tokenizers.source, text, [*ids, EOS])
+    given = framed(tokenizers.target, output.text if target is None else target, [BOS, *shown])
+    inputs = pad_rows([given.ids], translator.device)
+    subject = Subject(model, source, inputs, Sides("transformer", read.pieces, given.pieces), text)
+    own = serial_logits(model, source, pad_rows([[BOS, *written]], translator.device))[0].cpu()
+    steps = _steps(tokenizers.target, own, written)
+    trace = subject.trace(read, given, output, search=_search_name(options), steps=steps)
+    if target is None:
+        return trace
+    logits = [views(model, source, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
+    return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], [*given.ids, EOS]))
+
+
+def _completion(engine: ModuleEngine, tokenizer: Tokenizer, options: DecodingConfig, text: str) -> Trace:
+    prompt = encode(tokenizer, text)
+    nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
+    request = SearchRequest(nothing, [len(prompt)], options, [prompt], never=(PAD, BOS, UNK))
+    [[best, *_]] = search(engine, request)
+    written = best.tokens
+    check_length(written)
+    output = framed(tokenizer, tokenizer.decode(written), [*written, EOS])
+    given = framed(tokenizer, output.text, [BOS, *written])
+    inputs = pad_rows([given.ids], engine.device)
+    assert not isinstance(engine.model, MaskedLM)
+    steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
+    subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
+    return subject.trace(None, given, output, search=_search_name(options), steps=steps)
+
+
+def _search_name(options: DecodingConfig) -> str:
+    if options.beam_size == 1:
+        return "greedy search"
+    penalty = f"{options.length_penalty_formula} length penalty {options.length_penalty:g}"
+    return f"beam search, {options.beam_size} hypotheses, {penalty}"
+
+
+def _steps(
+    tokenizer: Tokenizer, logits: Float[Tensor, "steps vocab"], written: Sequence[int], first: int = 0
+) -> list[Step]:
+    """What was predicted at each step but the first few, which were given."""
+    given = tokenizer.pieces([BOS, *written])
+    return [
+        Step(
+            number=place + 1 - first,
+            given=tuple(given[: place + 1]),
+            top=chances(tokenizer, logits[place]),
+            chosen=chance_of(tokenizer, logits[place], token),
+        )
+        for place, token in enumerate([*written, EOS])
+        if place >= first
+    ]
+
+
+def _positions(
+    tokenizer: Tokenizer,
+    parallel: Float[Tensor, "labels vocab"],
+    serial: Float[Tensor, "labels vocab"],
+    framed_ids: Sequence[int],
+) -> tuple[Position, ...]:
+    """The training view of a framed target: `given` and `label` are it without its last and without its first."""
+    pieces = tokenizer.pieces(framed_ids)
+    found = []
+    for place, label in enumerate(framed_ids[1:]):
+        right = chance_of(tokenizer, parallel[place], label)
+        other = chance_of(tokenizer, serial[place], label)
+        [likeliest] = chances(tokenizer, parallel[place], 1)
+        found.append(Position(pieces[place], right.piece, right.probability, other.probability, right.rank, likeliest))
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""Explaining a masked model: what it sees around a gap, and what it puts there."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from dragoman.decoding import Filler, pad_rows
+from dragoman.decoding.filling import split_at_gaps
+from dragoman.inspection.capture import captured
+from dragoman.inspection.stage import Sides
+from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
+from dragoman.inspection.trace import Step, Trace
+from dragoman.text.tokenizer import EOS, MASK, SPECIALS
+
+
+def explain_filling(filler: Filler, text: str) -> Trace:
+    """The stages of the first pass over a text, and one step for each gap; without a gap, the stages alone.
+
+    Raises:
+        DataError: the text is empty or longer than 256 pieces.
+    """
+    tokenizer, notes = filler.tokenizer, ()
+    parts = split_at_gaps(text)
+    if len(parts) > 1:
+        steps, first, last, written = _fill(filler, text)
+    else:
+        ids = [*encode(tokenizer, parts[0]), EOS]
+        steps, first, last, written = [], ids, ids, parts[0]
+        notes = ("the text has no <mask>, so there is nothing to fill; every position is predicted all the same",)
+    check_length(first)
+    read, output = framed(tokenizer, text, first), framed(tokenizer, written, last)
+    device = next(filler.model.parameters()).device
+    source = pad_rows([first], device)
+    subject = Subject(filler.model, source, source[:, :0], Sides("masked", read.pieces), text)
+    return subject.trace(read, None, output, search="the surest gap first", steps=steps, notes=notes)
+
+
+def _fill(filler: Filler, text: str) -> tuple[list[Step], list[int], list[int], str]:
+    """Steps, ids before and after, and the text that came out."""
+    tokenizer = filler.tokenizer
+    with captured(filler.model) as calls:
+        [[filling]] = filler.fill([text])
+    given = [call.given[0].tolist() for call in calls if call.path == "embedding.tokens" and call.given is not None]
+    logits = [call.gave.cpu() for call in calls if call.path == "generator"]
+    steps, last = [], given[-1]
+    for number, (ids, rows) in enumerate(zip(given, logits, strict=True), 1):
+        gaps = [place for place, token in enumerate(ids) if token == MASK]
+        gap, token = _surest(rows)
+        chosen = chance_of(tokenizer, rows[gap], token)
+        steps.append(Step(number, tuple(tokenizer.pieces(ids)), chances(tokenizer, rows[gap]), chosen, gaps[gap]))
+        last = [*ids[: gaps[gap]], token, *ids[gaps[gap] + 1 :]]
+    return steps, given[0], last, filling.text
+
+
+def _surest(logits: Tensor) -> tuple[int, int]:
+    """The gap with the likeliest piece, and that piece; special tokens are none."""
+    log_probs = logits.log_softmax(-1)
+    log_probs[:, : len(SPECIALS) + 1] = float("-inf")
+    gap = int(log_probs.amax(-1).argmax())
+    return gap, int(log_probs[gap].argmax())

@@ -1,0 +1,53 @@
+"""The masks of a text as a batch would have them: beside a longer text, so that there is padding to be hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from dragoman.inspection.stage import Stage, make_stage
+from dragoman.nn import causal_mask, combine_masks, padding_mask
+
+PAD_PIECE = "<pad>"
+
+
+def mask_stages(
+    source: Int[Tensor, "1 src"],
+    inputs: Int[Tensor, "1 tgt"],
+    pieces: tuple[Sequence[str], Sequence[str]],
+    *,
+    pad: int = 0,
+    padding: int = 2,
+) -> list[Stage]:
+    """`masks.padding`, `masks.causal` and `masks.combined`, as far as the model has such sides.
+
+    Args:
+        source: framed ids; no column if there is no encoder.
+        inputs: what the decoder is given; no column if there is no decoder.
+        pieces: what stands at the positions of each.
+        pad: id of padding.
+        padding: how many positions longer the longest text of the imagined batch is.
+    """
+    stages = []
+    pads = torch.full((1, padding), pad, dtype=source.dtype)
+    sides = zip((source.cpu(), inputs.cpu()), pieces, ("src", "tgt"), strict=True)
+    (source, of_source, src), (inputs, of_inputs, tgt) = (
+        (torch.cat([ids, pads], dim=1), [*names, *[PAD_PIECE] * padding], f"{length}+{padding}")
+        for ids, names, length in sides
+    )
+    if of_source != [PAD_PIECE] * padding:
+        what = f"padding mask: beside a longer text {padding} <pad> fill the row, hidden from every query"
+        stages.append(make_stage("masks.padding", ("1", "1", "1", src), padding_mask(source, pad), what, (), of_source))
+    if of_inputs != [PAD_PIECE] * padding:
+        causal, own = causal_mask(inputs.shape[1]), padding_mask(inputs, pad)
+        combined = combine_masks(own, causal)
+        assert combined is not None
+        square = ("1", "1", tgt, tgt)
+        what = "causal mask: a row sees itself and what came before, the triangle"
+        stages.append(make_stage("masks.causal", square, causal, what, of_inputs, of_inputs))
+        what = "combined: allowed by the causal mask and by the padding mask of the target"
+        stages.append(make_stage("masks.combined", square, combined, what, of_inputs, of_inputs))
+    return stages

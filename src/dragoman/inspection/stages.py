@@ -1,0 +1,259 @@
+"""The stages of a model in the order of a walk-through, made of what its modules took in and gave out.
+
+From a run on the meta device they have shapes and no numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.inspection.capture import Call
+from dragoman.inspection.stage import Sides, Stage, make_stage
+from dragoman.nn import (
+    AttentionRecord,
+    Decoder,
+    Encoder,
+    FeedForward,
+    InputEmbedding,
+    MultiHeadAttention,
+    PostNorm,
+    PreNorm,
+    SinusoidalPositions,
+    TokenEmbedding,
+)
+
+_ACTIVATIONS = {"relu": "max(0, x)", "gelu": "x · Φ(x)", "silu": "x / (1 + e⁻ˣ)"}
+
+
+def find_stages(model: nn.Module, calls: Sequence[Call], sides: Sides) -> list[Stage]:
+    """The stages of what was captured, in the order in which they were computed.
+
+    Args:
+        model: whose calls they are.
+        calls: of one pass through the whole model.
+        sides: what stands at the positions.
+    """
+    scene = _Scene(model, sides)
+    stages: list[Stage] = []
+    for call in calls:
+        stages += scene.tell(call)
+        scene.seen[call.path] = call
+    return stages
+
+
+@dataclass
+class _Scene:
+    """A model, and the calls told so far by their paths."""
+
+    model: nn.Module
+    sides: Sides
+    seen: dict[str, Call] = field(default_factory=dict)
+
+    def tell(self, call: Call) -> Iterator[Stage]:
+        last = call.path.rpartition(".")[2]
+        for part, make in _BY_NAME.items():
+            if last == part:
+                return make(self, call)
+        for kind, make in _BY_KIND.items():
+            if isinstance(call.module, kind):
+                return make(self, call)
+        return iter(())
+
+    def stage(self, call: Call, part: str, values: Tensor, what: str, last: str = "d_model") -> Stage:
+        """A stage of the call with one vector for each position."""
+        length = self.sides.length(call.path)
+        name = f"{call.path}.{part}" if part else call.path
+        return make_stage(name, ("batch", length, last), values, what, self.sides.pieces(length))
+
+
+def _tokens(scene: _Scene, call: Call) -> Iterator[Stage]:
+    ids, table = call.given, getattr(call.module, "weight", None)
+    assert ids is not None
+    assert isinstance(table, Tensor)
+    home = call.path.removesuffix(".tokens")
+    length, vocab = scene.sides.length(home), scene.sides.vocabulary(home)
+    pieces, (entries, width) = scene.sides.pieces(length), table.shape
+    picked = () if ids.is_meta else tuple(ids[0].tolist())
+    what = (
+        "one-hot rows: one column for each entry of the vocabulary, all 0 but for a 1 in the column of the piece's id"
+    )
+    dims = ("batch", length, vocab)
+    yield Stage(f"{home}.one_hot", dims, (*ids.shape, entries), what, rows=pieces, picked=picked)
+    found = table.new_empty(*ids.shape, width) if ids.is_meta else table.detach()[ids]
+    dims = ("batch", length, "d_model")
+    what = "one-hot · E: the 1 picks a row of E, the learned table with a row for each entry"
+    yield make_stage(f"{home}.rows", dims, found, what, pieces)
+    yield make_stage(call.path, dims, call.gave, _scaling(call.module, found, call.gave), pieces)
+
+
+def _scaling(module: nn.Module, rows: Tensor, scaled: Tensor) -> str:
+    """What happens to the rows of the table, read off the numbers."""
+    width = rows.shape[-1]
+    root = math.sqrt(width)
+    if rows.is_meta:
+        return f"× √d_model = √{width} = {root:.4g}" if type(module) is TokenEmbedding else "scaled as this model does"
+    place = int(rows.abs().argmax())
+    factor = float(scaled.flatten()[place] / rows.flatten()[place])
+    if not torch.allclose(rows * factor, scaled, atol=1e-6):
+        return f"what {type(module).__name__} makes of the rows"
+    if math.isclose(factor, 1, rel_tol=1e-6):
+        return "this model does not scale the rows"
+    if math.isclose(factor, root, rel_tol=1e-5):
+        return f"× √d_model = √{width} = {root:.4g}"
+    return f"× {factor:.6g}, the factor of this model"
+
+
+def _positions(scene: _Scene, call: Call) -> Iterator[Stage]:
+    assert call.given is not None
+    home, length = call.path.removesuffix(".positions"), scene.sides.length(call.path)
+    with torch.no_grad():
+        rows = call.module(torch.zeros_like(call.given[:1]))  # what is added to nothing
+    what = f"the row of each position, as {type(call.module).__name__} has it"
+    if isinstance(call.module, SinusoidalPositions):
+        halves = (
+            "even columns sin, odd ones cos" if call.module.layout == "interleaved" else "first all sin, then all cos"
+        )
+        what = f"the row of each position: {halves} of pos / 10000^(2i/d_model)"
+    places = [f"position {place}" for place in range(len(scene.sides.pieces(length)))]
+    yield make_stage(f"{home}.position_rows", ("1", length, "d_model"), rows, what, places)
+    yield scene.stage(call, "", call.gave, "piece + position: the sum goes into the first layer")
+
+
+def _embedding(scene: _Scene, call: Call) -> Iterator[Stage]:
+    # `InputEmbedding` itself adds only dropout, which is off; its kin of other systems may do more.
+    if type(call.module) is not InputEmbedding and isinstance(call.gave, Tensor):
+        yield scene.stage(call, "", call.gave, f"what {type(call.module).__name__} gives to the first layer")
+
+
+def _attention(scene: _Scene, call: Call) -> Iterator[Stage]:
+    record, module = call.record, call.module
+    assert record is not None
+    assert isinstance(module, MultiHeadAttention)
+    cross = call.path.endswith("cross_attention")
+    looking = scene.sides.length(call.path)
+    seen = "src" if cross else looking
+    queries, keys = scene.sides.pieces(looking), scene.sides.pieces(seen)
+    plus, x = ("" if module.projection.bias is None else " + b"), ("memory" if cross else "x")
+    head = ("batch", "heads")
+
+    def stage(part: str, dims: Sequence[str], values: Tensor, what: str, columns: Sequence[str] = ()) -> Stage:
+        rows = keys if part in ("key", "value") else queries
+        return make_stage(f"{call.path}.{part}", dims, values, what, rows, columns)
+
+    what = f"Q = x W_q{plus}, cut into {module.num_heads} heads: what each position looks for"
+    yield stage("query", (*head, looking, "d_k"), record.query, what)
+    what = f"K = {x} W_k{plus}: what each position offers to be found by"
+    yield stage("key", (*head, seen, "d_k"), record.key, what)
+    yield stage("value", (*head, seen, "d_v"), record.value, f"V = {x} W_v{plus}: what each position hands over")
+    square = (*head, looking, seen)
+    what = f"QKᵀ / √d_k = QKᵀ / √{module.d_k} = QKᵀ / {math.sqrt(module.d_k):.4g}, before the mask"
+    yield stage("scores", square, record.scores, what, keys)
+    if record.mask is not None:
+        mask = _full_mask(record)
+        yield stage("mask", ("batch", "1", looking, seen), mask, _mask_sentence(cross, looking), keys)
+    what = "softmax over the keys: hidden ones get exactly 0, each row sums to 1"
+    yield stage("weights", square, record.weights, what, keys)
+    joined = scene.seen[f"{call.path}.output"].given
+    assert joined is not None
+    # [batch, len, heads * d_v] -> [batch, heads, len, d_v]
+    mixed = joined.unflatten(-1, (module.num_heads, module.d_v)).transpose(1, 2)
+    yield stage("mixed", (*head, looking, "d_v"), mixed, "weights · V: for each query a mixture of the values")
+    what = f"the heads side by side, heads·d_v={module.widths[2]} wide, times W_o{plus}"
+    yield stage("output", ("batch", looking, "d_model"), call.gave, what)
+
+
+def _full_mask(record: AttentionRecord) -> Tensor:
+    """The mask for every query and key; it is the same for all heads."""
+    assert record.mask is not None
+    batch, _, queries, keys = record.scores.shape
+    return record.mask.expand(batch, -1, queries, keys)[:, :1]
+
+
+def _mask_sentence(cross: bool, looking: str) -> str:
+    if cross:
+        return "padding mask of the source: True where a key is a real piece"
+    if looking == "src":
+        return "padding mask: True where a key is a real piece"
+    return "causal and padding mask: True for itself and what came before, never for what comes later"
+
+
+def _feed_forward(scene: _Scene, call: Call) -> Iterator[Stage]:
+    module = call.module
+    assert isinstance(module, FeedForward)
+    inner, outer = scene.seen[f"{call.path}.inner"], scene.seen[f"{call.path}.outer"]
+    yield scene.stage(call, "inner", inner.gave, "x W₁ + b₁: each position by itself, widened", "d_ff")
+    assert outer.given is not None
+    name = getattr(module.activation, "__name__", type(module.activation).__name__)
+    what = _ACTIVATIONS.get(name, name)
+    if not outer.given.is_meta and name == "relu":
+        what += f"; here {float((outer.given == 0).double().mean()):.0%} of the numbers are 0"
+    yield scene.stage(call, "activated", outer.given, f"{name}: {what}", "d_ff")
+    yield scene.stage(call, "outer", call.gave, "· W₂ + b₂: back to the old width")
+
+
+def _norm(scene: _Scene, call: Call) -> Iterator[Stage]:
+    path = call.path.rpartition(".")[0]
+    owner = scene.model.get_submodule(path)
+    assert call.given is not None
+    if isinstance(owner, PreNorm):
+        yield scene.stage(call, "", call.gave, f"what the sub-layer is given: {_formula(call.module)}")
+    elif isinstance(owner, PostNorm):
+        length = scene.sides.length(path)
+        what = "x + sublayer(x): what came in is added to what came out"
+        pieces = scene.sides.pieces(length)
+        yield make_stage(f"{path}.sum", ("batch", length, "d_model"), call.given, what, pieces)
+
+
+def _residual(scene: _Scene, call: Call) -> Iterator[Stage]:
+    if isinstance(call.module, PreNorm):
+        what = "x + sublayer(norm(x)): what came in is added to what came out"
+    else:
+        what = _formula(getattr(call.module, "norm", call.module))
+    yield scene.stage(call, "", call.gave, what)
+
+
+def _formula(norm: nn.Module) -> str:
+    if isinstance(norm, nn.LayerNorm):
+        return f"LayerNorm(x) = (x − mean) / √(variance + {norm.eps:g}) · γ + β, each position by itself"
+    return f"{type(norm).__name__}(x)"
+
+
+def _stack(scene: _Scene, call: Call) -> Iterator[Stage]:
+    norm = getattr(call.module, "norm", None)
+    ended = "" if norm is None or isinstance(norm, nn.Identity) else f", after a last {type(norm).__name__}"
+    if call.path == "encoder" and scene.sides.family == "transformer":
+        what = f"the encoder's output{ended}: what the decoder looks at, computed once for all steps"
+        length = scene.sides.length(call.path)
+        yield make_stage("memory", ("batch", length, "d_model"), call.gave, what, scene.sides.pieces(length))
+    else:
+        yield scene.stage(call, "output", call.gave, f"the output of the last layer{ended}")
+
+
+def _generator(scene: _Scene, call: Call) -> Iterator[Stage]:
+    vocab = scene.sides.vocabulary(call.path)
+    plus = "" if getattr(call.module, "bias", None) is None else " + b"
+    yield scene.stage(call, "", call.gave, f"logits = x W{plus}: one number for each entry of the vocabulary", vocab)
+    what = "softmax of each row: logits become probabilities that sum to 1"
+    length = scene.sides.length(call.path)
+    dims = ("batch", length, vocab)
+    yield make_stage("probabilities", dims, call.gave.softmax(-1), what, scene.sides.pieces(length))
+
+
+# By the last part of the path first: other systems put modules of their own at these places.
+_BY_NAME: dict[str, Callable[[_Scene, Call], Iterator[Stage]]] = {
+    "tokens": _tokens, "positions": _positions, "generator": _generator, "source_embedding": _embedding,
+    "target_embedding": _embedding, "embedding": _embedding, "norm": _norm,
+}  # fmt: skip
+_BY_KIND: dict[type[nn.Module], Callable[[_Scene, Call], Iterator[Stage]]] = {
+    MultiHeadAttention: _attention,
+    FeedForward: _feed_forward,
+    PreNorm: _residual,
+    PostNorm: _residual,
+    Encoder: _stack,
+    Decoder: _stack,
+}

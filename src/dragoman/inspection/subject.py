@@ -1,0 +1,143 @@
+"""What is explained: one text, the model that reads it, and the pieces both are told in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.decoding.search import check_numbers
+from dragoman.errors import DataError
+from dragoman.inspection.agreement import Model, checks_of, parallel_logits, sizes_of
+from dragoman.inspection.capture import captured
+from dragoman.inspection.masks import mask_stages
+from dragoman.inspection.stage import Sides, Stage
+from dragoman.inspection.stages import find_stages
+from dragoman.inspection.trace import Chance, Step, Text, Trace
+from dragoman.models import count_parameters
+from dragoman.text.tokenizer import Tokenizer
+
+# A trace keeps everything, and attention grows with the square of the length.
+MAX_PIECES = 256
+TOP = 5
+POSITIONS = 64
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One text with the model that is to be seen through.
+
+    Attributes:
+        model: in evaluation mode.
+        source: framed ids; no column if there is no encoder.
+        inputs: what the decoder is given; no column if there is no decoder.
+        sides: what stands at the positions.
+        text: what was given.
+    """
+
+    model: Model
+    source: Int[Tensor, "1 src"]
+    inputs: Int[Tensor, "1 tgt"]
+    sides: Sides
+    text: str
+
+    def run(self) -> list[Stage]:
+        """The stages of one observed pass, with the masks before the first layer.
+
+        Raises:
+            ModelError: the model gives NaN.
+        """
+        with captured(self.model) as calls:
+            logits = parallel_logits(self.model, self.source, self.inputs)
+        check_numbers([float(logits.sum())])
+        with torch.no_grad():
+            stages = find_stages(self.model, calls, self.sides)
+        pieces = (self.sides.source, self.sides.target)
+        masks = mask_stages(self.source, self.inputs, pieces, pad=self.model.pad)
+        names = [stage.name for stage in stages]
+        first = next(place for place, name in enumerate(names) if name.startswith(("encoder", "decoder", "memory")))
+        return [*stages[:first], *masks, *stages[first:]]
+
+    @torch.no_grad()
+    def positions(self) -> Float[Tensor, "positions d_model"] | None:
+        """The first rows of the table of positions."""
+        for name in ("source_embedding", "embedding"):
+            add = getattr(getattr(self.model, name, None), "positions", None)
+            if add is not None:
+                count = max(POSITIONS, self.source.shape[1], self.inputs.shape[1])
+                weight = self.model.generator.weight
+                return add(weight.new_zeros(1, count, weight.shape[1]))[0].cpu()
+        return None
+
+    def trace(
+        self,
+        source: Text | None,
+        target: Text | None,
+        output: Text,
+        *,
+        search: str,
+        steps: Sequence[Step],
+        notes: tuple[str, ...] = (),
+    ) -> Trace:
+        """A trace of what the pass, the search and the checks found."""
+        stages = self.run()
+        return Trace(
+            family=self.sides.family,
+            sizes=sizes_of(self.model),
+            parameters=count_parameters(self.model),
+            text=self.text,
+            source=source,
+            target=target,
+            output=output,
+            search=search,
+            stages=tuple(stages),
+            steps=tuple(steps),
+            checks=checks_of(self.model, self.source, self.inputs, stages),
+            positions=self.positions(),
+            notes=notes,
+        )
+
+
+def encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text without its frame.
+
+    Raises:
+        DataError: there is nothing in it, or too much.
+    """
+    if not text.strip():
+        raise DataError("there is nothing to explain", expected="a text", found=repr(text))
+    ids = tokenizer.encode(text)
+    check_length(ids)
+    return ids
+
+
+def check_length(ids: Sequence[int]) -> None:
+    """Refuse what would not fit into memory, or anybody's attention.
+
+    Raises:
+        DataError: there are more than 256 pieces.
+    """
+    if len(ids) > MAX_PIECES:
+        raise DataError("the text is too long to be explained", expected=f"at most {MAX_PIECES} pieces", found=len(ids))
+
+
+def framed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Text:
+    """A text with the pieces of its ids."""
+    return Text(text, tuple(tokenizer.pieces(ids)), tuple(ids))
+
+
+def chances(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], count: int = TOP) -> tuple[Chance, ...]:
+    """The likeliest entries, likeliest first."""
+    values, ids = logits.softmax(-1).topk(min(count, len(logits)))
+    pieces = tokenizer.pieces(ids.tolist())
+    found = zip(pieces, ids.tolist(), values.tolist(), strict=True)
+    return tuple(Chance(piece, token, value, rank) for rank, (piece, token, value) in enumerate(found, 1))
+
+
+def chance_of(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], token: int) -> Chance:
+    """One entry, with its rank."""
+    probability = float(logits.softmax(-1)[token])
+    return Chance(tokenizer.pieces([token])[0], token, probability, 1 + int((logits > logits[token]).sum()))

@@ -1,0 +1,132 @@
+"""Tables of pieces and numbers in plain text, aligned where characters are two columns wide, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jaxtyping import Shaped
+from torch import Tensor
+
+from dragoman.inspection.stage import Stage
+
+ROWS = 12
+# Keys of an attention map are pieces: fewer than these are not worth leaving any out.
+COLUMNS = 16
+_LONGEST = 16
+
+
+def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: int = 2) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell.
+
+    Args:
+        rows: cells; shorter rows end early.
+        indent: blanks before each line.
+        left: so many first columns are aligned at their left, the others at their right.
+        gap: blanks between columns.
+    """
+    count = max((len(row) for row in rows), default=0)
+    widths = [max(cells(row[column]) for row in rows if column < len(row)) for column in range(count)]
+    lines = []
+    for row in rows:
+        padded = [
+            cell + " " * (width - cells(cell)) if column < left else " " * (width - cells(cell)) + cell
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append((" " * indent + (" " * gap).join(padded)).rstrip())
+    return lines
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def shown(piece: str) -> str:
+    """A piece as it can be printed: control characters visible, long ones cut."""
+    text = printable(piece)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text on one line, its control characters visible."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def number(value: float) -> str:
+    """Three decimals; `0` only for what is exactly 0, such as a masked weight."""
+    if value == 0:
+        return "0"
+    return f"{value:.3f}" if abs(value) < 10_000 else f"{value:.2e}"
+
+
+def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6, say: bool = True) -> Iterator[str]:
+    """The numbers of a stage, at most `count` in a row, with a line on what is left out.
+
+    Args:
+        stage: with or without values.
+        count: of each row; none if 0. Of rows over the vocabulary these are the largest.
+        rows: so many of each matrix at most.
+        indent: blanks before each line.
+        say: whether to tell that columns are left out, besides the `…`.
+    """
+    if not count:
+        return
+    if stage.picked:
+        lines = [
+            [shown(piece), f"1 in column {column}"] for piece, column in zip(stage.rows, stage.picked, strict=True)
+        ]
+        yield from table(lines[:rows], indent, left=2)
+        yield from _left_out(indent, len(lines) - rows)
+    elif stage.values is not None:
+        values = stage.values[0]  # one text
+        if stage.heads:
+            for head, matrix in zip(stage.heads, values, strict=True):
+                yield f"{' ' * indent}head {head}"
+                yield from _matrix(stage, matrix, count, rows, indent + 2, say)
+        else:
+            yield from _matrix(stage, values.reshape(-1, values.shape[-1]), count, rows, indent, say)
+
+
+def _matrix(
+    stage: Stage, values: Shaped[Tensor, "rows columns"], count: int, rows: int, indent: int, say: bool
+) -> Iterator[str]:
+    """A matrix with its labels, cropped."""
+    labels = [shown(piece) for piece in stage.rows] or [""] * len(values)
+    if stage.dims[-1].endswith("vocab"):
+        yield from table(_largest(labels[:rows], values[:rows], count), indent)
+        columns = f"the {count} largest of {values.shape[1]:,} columns" if say else ""
+        yield from _left_out(indent, len(values) - rows, columns)
+        return
+    most = max(count, COLUMNS) if stage.columns else count
+    lines = [
+        [label, *_cells(row[:most]), *(["…"] if len(row) > most else [])]
+        for label, row in zip(labels[:rows], values[:rows], strict=True)
+    ]
+    if stage.columns:
+        lines.insert(0, ["", *(shown(piece) for piece in stage.columns[:most])])
+    yield from table(lines, indent)
+    columns = f"the first {most} of {values.shape[1]:,} columns" if say and values.shape[1] > most else ""
+    yield from _left_out(indent, len(values) - rows, columns)
+
+
+def _cells(row: Shaped[Tensor, " columns"]) -> list[str]:
+    if row.is_floating_point():
+        return [number(value) for value in row.tolist()]
+    return ["■" if value else "·" for value in row.tolist()]
+
+
+def _largest(labels: Sequence[str], values: Shaped[Tensor, "rows columns"], count: int) -> list[list[str]]:
+    found = values.topk(min(count, values.shape[1]))
+    return [
+        [label, *(f"{column}: {number(value)}" for column, value in zip(columns, row, strict=True))]
+        for label, row, columns in zip(labels, found.values.tolist(), found.indices.tolist(), strict=True)
+    ]
+
+
+def _left_out(indent: int, count: int, columns: str = "") -> Iterator[str]:
+    """One line on what was cropped, if anything was."""
+    parts = [*([columns] if columns else []), *([f"{count} more rows"] if count > 0 else [])]
+    if parts:
+        yield f"{' ' * indent}({'; '.join(parts)})"

@@ -1,0 +1,264 @@
+"""The trace of one text through a model: stages, steps, the training view, and what was checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.config import TrainingConfig
+from dragoman.errors import ConfigError
+from dragoman.inspection.stage import Stage
+
+# What `select` takes besides the names of stages.
+PARTS = ("text", "steps", "training", "checks")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as the model reads or writes it.
+
+    Attributes:
+        text: the string.
+        pieces: what it is cut into, its frame (`<s>`, `</s>`) included.
+        ids: the number of each piece.
+    """
+
+    text: str
+    pieces: tuple[str, ...]
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """A piece that may come next.
+
+    Attributes:
+        piece: as it is written.
+        id: its number.
+        probability: from the softmax, before any rule of the search.
+        rank: 1 for the likeliest.
+    """
+
+    piece: str
+    id: int
+    probability: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One prediction.
+
+    Attributes:
+        number: from 1.
+        given: what the model was given: for a decoder all pieces so far, of which only the last is new to it.
+        top: the likeliest pieces, likeliest first.
+        chosen: what the search took.
+        place: of a masked model, the position of the gap that was filled, from 0.
+    """
+
+    number: int
+    given: tuple[str, ...]
+    top: tuple[Chance, ...]
+    chosen: Chance
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """One position of the training view.
+
+    Attributes:
+        given: the piece at this position of the decoder's input: the target shifted right.
+        label: the piece it must predict.
+        parallel: the label's probability, from one pass over all positions.
+        serial: the same, from one step at a time with a cache.
+        rank: place of the label among all entries, 1 for the likeliest.
+        likeliest: what the model itself finds likeliest.
+    """
+
+    given: str
+    label: str
+    parallel: float
+    serial: float
+    rank: int
+    likeliest: Chance
+
+
+@dataclass(frozen=True)
+class Check:
+    """Two ways to the same numbers, and how far apart they came out.
+
+    Attributes:
+        name: one word or two.
+        what: which two ways.
+        difference: the largest absolute difference of any number.
+        unit: what the numbers are.
+        dtype: the type they were computed in.
+    """
+
+    name: str
+    what: str
+    difference: float
+    unit: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything one text met on its way through a model.
+
+    Attributes:
+        family: "transformer", "causal" or "masked".
+        sizes: of the model: `d_model`, `num_heads`, `d_k` and so on.
+        parameters: how many numbers it learned.
+        text: what was given.
+        source: the text as it goes into the encoder; None where there is none.
+        target: what the stages of the decoder were given, shifted right: the output, or the target asked for.
+        output: what the model writes.
+        search: how it was searched for.
+        stages: in the order of computation.
+        steps: what the model was given and predicted, one piece at a time.
+        training: the positions of the training view, if a target was given.
+        checks: proofs that what is shown is what the model computes.
+        schedule: the run's training settings, if known.
+        positions: the first rows of the position table.
+        notes: what the reader should know, such as a text without gaps.
+        parts: which of `text`, `steps`, `training` and `checks` are selected.
+    """
+
+    family: str
+    sizes: dict[str, int]
+    parameters: int
+    text: str
+    source: Text | None
+    target: Text | None
+    output: Text
+    search: str
+    stages: tuple[Stage, ...]
+    steps: tuple[Step, ...] = ()
+    training: tuple[Position, ...] = ()
+    checks: tuple[Check, ...] = ()
+    schedule: TrainingConfig | None = None
+    positions: Float[Tensor, "positions d_model"] | None = None
+    notes: tuple[str, ...] = ()
+    parts: tuple[str, ...] = field(default=PARTS)
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The names of all stages, in order."""
+        return tuple(stage.name for stage in self.stages)
+
+    def stage(self, name: str) -> Stage:
+        """The stage of this name.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise self._unknown(name)
+
+    def select(self, *names: str, layer: int | None = None, head: int | None = None) -> Trace:
+        """The same trace with some of its stages only.
+
+        Args:
+            names: of stages; or what the dotted names begin with (`encoder.layers.0`), or patterns (`*.weights`); or
+                `text`, `steps`, `training`, `checks`. All if there is none.
+            layer: only stages of the layers with this number, from 0, of encoder and decoder.
+            head: only stages that have heads, and of these only this head, from 0.
+
+        Raises:
+            ConfigError: there is no such stage, layer or head.
+        """
+        if not names and layer is None and head is None:
+            return self
+        stages, parts = list(self.stages), ()
+        if names:
+            wanted = {name: self._found(name) for name in names}
+            stages = [stage for stage in stages if any(stage.name in found for found in wanted.values())]
+            parts = tuple(part for part in PARTS if part in names)
+        if layer is not None:
+            layers = sorted({stage.layer for stage in self.stages if stage.layer is not None})
+            _check_number("layer", layer, len(layers))
+            stages = [stage for stage in stages if stage.layer == layer]
+        if head is not None:
+            _check_number("head", head, self.sizes.get("num_heads", 0))
+            stages = [stage.of_head(head) for stage in stages if "heads" in stage.dims or stage.name.endswith(".mask")]
+        if not stages and not parts:
+            chosen = f"layer {layer}" if head is None else f"head {head}" if layer is None else "this layer and head"
+            raise ConfigError(f"{', '.join(names)} has no part in {chosen}", hint="leave out one of the choices")
+        return replace(self, stages=tuple(stages), parts=parts)
+
+    def _found(self, name: str) -> set[str]:
+        if name in PARTS:
+            if name == "training" and not self.training:
+                raise ConfigError("there is no training view", hint="give a target (--target TEXT)")
+            return set()
+        known = self.stage_names
+        found = {one for one in known if one == name or one.startswith(f"{name}.") or fnmatchcase(one, name)}
+        if not found:
+            raise self._unknown(name)
+        return found
+
+    def _unknown(self, name: str) -> ConfigError:
+        known = self.stage_names
+        begins = [".".join(one.split(".")[:count]) for one in known for count in range(1, one.count(".") + 2)]
+        near = difflib.get_close_matches(name, dict.fromkeys([*begins, *PARTS]), n=1)
+        return ConfigError(
+            f"there is no stage {name!r}",
+            expected="one of these, what they begin with, or a pattern such as '*.weights':\n    "
+            + "\n    ".join(_abridged(known) + list(PARTS)),
+            hint=f"did you mean {near[0]!r}?" if near else None,
+        )
+
+    def to_dict(self, *, numbers: bool = True) -> dict[str, Any]:
+        """Everything that is selected as plain values, for JSON.
+
+        Args:
+            numbers: whether the values of the stages are among them.
+        """
+        tree: dict[str, Any] = {"format": 1, "family": self.family, "parameters": self.parameters}
+        tree |= {"sizes": dict(self.sizes), "text": self.text}
+        if "text" in self.parts:
+            texts = {"source": self.source, "target": self.target, "output": self.output}
+            tree |= {name: asdict(text) for name, text in texts.items() if text is not None}
+        tree["stages"] = [stage.to_dict(numbers=numbers) for stage in self.stages]
+        if "steps" in self.parts:
+            tree |= {"search": self.search, "steps": [asdict(step) for step in self.steps]}
+        if "training" in self.parts and self.training:
+            tree["training"] = [asdict(position) for position in self.training]
+        if "checks" in self.parts:
+            tree["checks"] = [asdict(check) for check in self.checks]
+        return tree | {"notes": list(self.notes)}
+
+    def lines(self, *, numbers: int | None = None) -> list[str]:
+        """The trace as a walk-through in plain text.
+
+        Args:
+            numbers: values shown of each row; 0 shows shapes only. If None, a whole trace is told in short, and a
+                selection with 6 values a row.
+        """
+        from dragoman.inspection.walk import walk
+
+        return list(walk(self, numbers))
+
+
+def _check_number(what: str, number: int, count: int) -> None:
+    if not 0 <= number < count:
+        expected = f"0 to {count - 1}, counted from 0" if count else f"the model has no {what}s"
+        raise ConfigError(f"there is no {what} {number}", expected=expected, found=number)
+
+
+def _abridged(names: Sequence[str]) -> list[str]:
+    """Stage names with those of further layers left out."""
+    shown = [name for name in names if ".layers." not in name or ".layers.0." in name]
+    more = "    (the same for further layers: encoder.layers.1 and so on)"
+    return shown if len(shown) == len(names) else [*shown, more.strip()]

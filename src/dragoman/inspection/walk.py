@@ -1,0 +1,224 @@
+"""A trace told in plain text, in the order of the descriptions."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from dragoman.inspection.stage import Stage
+from dragoman.inspection.tables import ROWS, cells, number, printable, shown, stage_numbers, table
+from dragoman.inspection.trace import PARTS, Step, Text, Trace
+
+WIDTH = 100
+# Of a selection, unless it is said.
+NUMBERS = 6
+# Of the walk-through.
+SHORT = 4
+# Positions up to which the triangle of the training view is drawn.
+SQUARE = 24
+_KINDS = {"transformer": "encoder-decoder", "causal": "decoder only", "masked": "encoder only"}
+_CHAPTERS = (
+    (f"The ids become vectors (the first {SHORT} numbers of each)", ("source_embedding.", "embedding.")),
+    ("Who may look at whom (■ yes, · no)", ("masks.",)),
+    ("The encoder", ("encoder.",)),
+    ("The memory", ("memory",)),
+    ("The ids of the target become vectors", ("target_embedding.",)),
+    ("The decoder, all positions at once: row t is what step t computes", ("decoder.",)),
+    ("Vectors become probabilities", ("generator", "probabilities")),
+)
+
+
+def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
+    """The lines of `Trace.lines`."""
+    yield from _head(trace)
+    whole = trace.parts == PARTS
+    chapter = 1
+    if "text" in trace.parts:
+        yield from _title(chapter, "The text becomes ids")
+        yield from _texts(trace)
+        chapter += 1
+    if whole and numbers is None:
+        told: set[str] = set()
+        for title, begins in _CHAPTERS:
+            stages = [stage for stage in trace.stages if stage.name.startswith(begins)]
+            if stages:
+                yield from _title(chapter, title)
+                yield from _told(stages, told)
+                chapter += 1
+    elif trace.stages:
+        yield ""
+        for stage in trace.stages:
+            yield from _in_full(stage, NUMBERS if numbers is None else numbers)
+    for part, title, tell in (
+        ("steps", f"Step by step ({trace.search})", _steps),
+        ("training", "The training view: the whole target at once, beside one piece at a time", _training),
+        ("checks", "What was checked", _checks),
+    ):
+        if part in trace.parts and (lines := list(tell(trace))):
+            yield from _title(chapter, title)
+            yield from lines
+            chapter += 1
+
+
+def _head(trace: Trace) -> Iterator[str]:
+    yield f"{printable(trace.text)} → {printable(trace.output.text)}"
+    sizes = trace.sizes
+    layers = " + ".join(str(sizes[key]) for key in ("num_encoder_layers", "num_decoder_layers") if key in sizes)
+    named = ", ".join(f"{name}={size}" for name, size in sizes.items() if not name.startswith("num_"))
+    kind = _KINDS[trace.family]
+    line = f"{kind}, {layers} layers of {sizes.get('num_heads', 0)} heads, {named}, {trace.parameters:,} parameters"
+    yield from _wrapped(line, 0)
+    yield from trace.notes
+
+
+def _title(chapter: int, title: str) -> Iterator[str]:
+    yield ""
+    yield f"{chapter}  {title}"
+    yield ""
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    blank = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=blank, subsequent_indent=blank, break_long_words=False)
+
+
+def _texts(trace: Trace) -> Iterator[str]:
+    sides = (("source, as the encoder reads it", trace.source), ("what the decoder is given", trace.target))
+    for name, text in (*sides, ("output", trace.output)):
+        if text is not None:
+            yield f"   {name}  [{len(text.ids)} pieces]"
+            yield from _pieces(text)
+
+
+def _pieces(text: Text) -> Iterator[str]:
+    """Pieces over their ids, in as many blocks as fit the width."""
+    block: list[tuple[str, str]] = []
+    room = WIDTH - 6
+    for piece, token in zip(text.pieces, text.ids, strict=True):
+        pair = (shown(piece), str(token))
+        taken = sum(max(map(cells, one)) + 2 for one in [*block, pair])
+        if block and taken > room:
+            yield from table(list(zip(*block, strict=True)), 6, left=len(block))
+            block = []
+        block.append(pair)
+    yield from table(list(zip(*block, strict=True)), 6, left=len(block))
+
+
+def _told(stages: Sequence[Stage], told: set[str]) -> Iterator[str]:
+    """The stages of a chapter in short: each sentence once, the first layer in detail, attention in words."""
+    layer = None
+    for stage in stages:
+        if stage.layer != layer and stage.layer is not None:
+            name = stage.name.partition(f".layers.{stage.layer}.")[0]
+            more = f": the same with weights of its own (see --layer {stage.layer})" if stage.layer else ""
+            yield f"   {name}.layers.{stage.layer}{more}"
+        layer = stage.layer
+        if not stage.layer:
+            yield from _named(stage, told)
+        elif stage.name.endswith(".weights"):
+            yield f"      {_tail(stage)}"
+            yield from _looks(stage)
+
+
+def _named(stage: Stage, told: set[str]) -> Iterator[str]:
+    indent = 3 if stage.layer is None else 6
+    new = stage.what not in told
+    told.add(stage.what)
+    yield f"{' ' * indent}{_tail(stage)}  {stage.size}"
+    if new:
+        yield from _wrapped(stage.what, indent + 3)
+    if stage.name.endswith(".weights"):
+        yield from _looks(stage)
+    elif stage.layer is None and (new or stage.name.endswith("positions")):
+        rows = ROWS if stage.name.startswith("masks") else 6
+        yield from stage_numbers(stage, SHORT, rows=rows, indent=6, say=False)
+
+
+def _tail(stage: Stage) -> str:
+    """The name, without what stands above its layer."""
+    return stage.name if stage.layer is None else "." + stage.name.partition(f".layers.{stage.layer}.")[2]
+
+
+def _looks(stage: Stage) -> Iterator[str]:
+    """What each position looks at most, head by head."""
+    if stage.values is None:
+        return
+    rows = []
+    for head, weights in zip(stage.heads, stage.values[0], strict=True):
+        best = weights.max(-1)
+        looks = [
+            f"{shown(stage.rows[query])}→{shown(stage.columns[key])} {weight:.2f}"
+            for query, (key, weight) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+        ]
+        rows.append([f"head {head}", *looks[:6], *(["…"] if len(looks) > 6 else [])])
+    yield from table(rows, 9, left=len(rows[0]))
+
+
+def _in_full(stage: Stage, numbers: int) -> Iterator[str]:
+    yield f"{stage.name}  {stage.size}"
+    yield from _wrapped(stage.what, 3)
+    yield from stage_numbers(stage, numbers, indent=3)
+
+
+def _steps(trace: Trace) -> Iterator[str]:
+    if not trace.steps:
+        return
+    if trace.family == "masked":
+        yield "   Each pass fills the gap [in brackets] that the model is surest of, given those filled before."
+    else:
+        yield "   At each step only the newest piece is a query; keys and values of earlier ones wait in a cache."
+    yield "   The five likeliest pieces and their probabilities, ▸ before the chosen one:"
+    yield ""
+    rows = []
+    for step in trace.steps:
+        likely = [*step.top, *([step.chosen] if step.chosen.rank > len(step.top) else [])]
+        found = [
+            f"{'▸' if one.id == step.chosen.id else ' '}{shown(one.piece)} {one.probability:.4f}" for one in likely
+        ]
+        rows.append([f"step {step.number}", _given(step), *found])
+    yield from table(rows, 3, left=len(max(rows, key=len)))
+
+
+def _given(step: Step) -> str:
+    """The end of what the model was given; for a masked model, what stands around the gap."""
+    pieces = [shown(piece) for piece in step.given]
+    first, last = max(0, len(pieces) - 5), len(pieces)
+    if step.place is not None:
+        pieces[step.place] = f"[{pieces[step.place]}]"
+        first, last = max(0, step.place - 3), step.place + 3
+    return " ".join([*(["…"] if first else []), *pieces[first:last], *(["…"] if last < len(pieces) else [])])
+
+
+def _training(trace: Trace) -> Iterator[str]:
+    if not trace.training:
+        return
+    for line in (
+        "The decoder is given the target shifted right and must predict, at every position, the piece that",
+        "follows. The triangle of the causal mask hides the rest: one pass computes what single steps would.",
+    ):
+        yield f"   {line}"
+    yield ""
+    rows = [["", "given", "may see", "label", "P parallel", "P serial", "rank", "likeliest"]]
+    count = len(trace.training)
+    for place, one in enumerate(trace.training, 1):
+        probabilities = [f"{value:.6f}" for value in (one.parallel, one.serial)]
+        likeliest = (
+            "the label" if one.rank == 1 else f"{shown(one.likeliest.piece)} {number(one.likeliest.probability)}"
+        )
+        sees = "■" * place + "·" * (count - place) if count <= SQUARE else f"1 to {place}"
+        rows.append([str(place), shown(one.given), sees, shown(one.label), *probabilities, str(one.rank), likeliest])
+    yield from table(rows, 3, left=4)
+    loss = -sum(math.log(max(one.parallel, 1e-300)) for one in trace.training) / count
+    yield ""
+    yield f"   cross-entropy, the mean of −ln P over the {count} labels: {loss:.4f}"
+
+
+def _checks(trace: Trace) -> Iterator[str]:
+    yield "   Each line: two ways to the same numbers, and the largest difference between any two of them."
+    yield ""
+    for check in trace.checks:
+        difference = f"{check.difference:.1e}" if check.difference else "none"
+        first, *others = _wrapped(check.what, 24)
+        yield f"   {difference:9}{check.dtype:12}{first.lstrip()}"
+        yield from others
