@@ -14,11 +14,24 @@ import os
 import platform
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments, read_toml
+from dragoman.decoding import TextScorer, summarize
+from dragoman.text import read_lines
 
 HERE = Path(__file__).parent
+
+
+def judge(model: Path, data: Path, test: dict[str, Any]) -> dict[str, Any]:
+    """Scores of translations with their signatures, or how likely the model finds a text."""
+    if "text" in test:
+        lines = [line.text for line in read_lines(data / test["text"])]
+        return summarize(TextScorer.from_pretrained(model).score(lines)).to_dict()
+    group = test.get("group", False)
+    files = data / test["source"], data / test["reference"]
+    return dragoman.evaluate(model, *files, metrics=test["metrics"], group=group).to_dict()
 
 
 def main() -> None:
@@ -39,14 +52,6 @@ def main() -> None:
     run = dragoman.train(config, resume=True)
     if run.exit_status:
         raise SystemExit(run.exit_status)
-    test = tests[options.name]
-    result = dragoman.evaluate(
-        out,
-        options.data / test["source"],
-        options.data / test["reference"],
-        metrics=test["metrics"],
-        group=test.get("group", False),
-    )
     row = {
         "recipe": options.name,
         "minutes": round(run.progress.seconds / 60, 1),
@@ -54,7 +59,7 @@ def main() -> None:
         "target_tokens": run.progress.labels,
         "threads": run.config.training.threads or int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
         "machine": platform.machine(),
-        **result.to_dict(),
+        **judge(out, options.data, tests[options.name]),
     }
     (out / "result.json").write_text(json.dumps(row, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(row, ensure_ascii=False))

@@ -233,9 +233,3 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="too few pairs"):
         prepare(config(tmp_path, count=1, dev=0), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_masked_models_get_their_symbol(tmp_path: Path) -> None:
-    settings = config(tmp_path)
-    masked = settings.replace({"model": settings.model.replace({"family": "masked"})})
-    assert prepare(masked, tmp_path / "out").tokenizers.source.mask == 4

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
+from decoding.test_filling import masked_model, words
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Completer
+from dragoman.decoding import Completer, Filler, format_outputs, load_completer
 from dragoman.errors import ConfigError, ModelError
+from dragoman.markov import RUNGS, FirstOrder
+from dragoman.models import save_pretrained
 from dragoman.nn import CausalLM
-from dragoman.text.tokenizer import BOS, EOS, PAD
+from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import BOS, EOS, PAD, UNK
 from end_to_end import small
 
 PROMPTS = ["", "ba", "ce di fo", "ne ne ne ne ne", "gu ha"]
@@ -36,7 +41,7 @@ def test_greedy_continues_with_the_likeliest_token(completer: Completer) -> None
             total += log_probabilities(completer, ids[:place])[token]
         while not ids or ids[-1] != EOS:
             values = log_probabilities(completer, ids)
-            values[PAD] = values[BOS] = float("-inf")
+            values[PAD] = values[BOS] = values[UNK] = float("-inf")
             ids.append(EOS if len(ids) == 12 else max(range(len(values)), key=values.__getitem__))
             total += values[ids[-1]]
         assert found.text == completer.tokenizer.decode(ids)
@@ -98,6 +103,67 @@ def test_a_directory_completes_as_the_model_that_was_saved(completer: Completer,
 
 def test_an_encoder_decoder_is_refused_with_the_right_verb(tmp_path: Path) -> None:
     folder = small.saved(tmp_path / "m", small.word_pair())
-    with pytest.raises(ModelError, match="only a decoder-only model completes") as caught:
+    with pytest.raises(ModelError, match="only a decoder-only model or a Markov model completes") as caught:
         Completer.from_pretrained(folder)
     assert caught.value.hint == "`dragoman translate` runs an encoder-decoder"
+
+
+def test_an_unknown_word_of_the_prompt_stays_and_none_is_written(completer: Completer) -> None:
+    prompts = ["猫  ba", "<mask> </s> ba ", "ba\t"]
+    for prompt, outputs in zip(prompts, completer.complete(prompts, completer.options({"n_best": 4})), strict=True):
+        for one in outputs:
+            assert one.text.startswith(prompt)
+            rest = one.text.removeprefix(prompt)
+            assert "\ufffd" not in rest
+            assert rest.split() == list(one.tokens[len(prompt.split()) :])
+            assert rest == "" or rest.startswith(" ") != prompt[-1].isspace()
+
+
+def test_a_series_in_chunks_is_the_series_at_once(completer: Completer) -> None:
+    options = completer.options({"sampling": True})
+    lines = completer.complete_lines(iter(PROMPTS), options, chunk=2)
+    assert [row[0].tokens for row in lines] == [row[0].tokens for row in completer.complete(PROMPTS, options)]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_markov_model_completes(rung, tmp_path: Path) -> None:
+    pair = small.word_pair()
+    sequences = [pair.target.encode(text) for text in ("ba ce di fo", "gu ce di ha")] * 30
+    rung.fit(sequences, len(pair.target)).save(tmp_path)
+    pair.save(tmp_path)
+    completer = Completer.from_pretrained(tmp_path)
+    (greedy,) = completer.complete(["ba ce di"], completer.options({"beam_size": 1, "max_length": 4}))[0]
+    assert greedy.text.startswith("ba ce di")
+    if rung.kind in ("skips", "masked-skips", "matrix-skips"):
+        assert greedy.text == "ba ce di fo"
+    for changes in ({"n_best": 3}, {"sampling": True, "n_best": 3}):
+        (outputs,) = completer.complete(["ba"], completer.options(changes))
+        assert len(outputs) == 3
+        assert all(one.text.startswith("ba") for one in outputs)
+
+
+def test_each_family_gets_what_completes_with_it(completer: Completer, tmp_path: Path) -> None:
+    pair = TokenizerPair(words(), words())
+    save_pretrained(tmp_path / "masked", masked_model(words()), small.shape(pair, "masked"))
+    pair.save(tmp_path / "masked")
+    assert isinstance(load_completer(tmp_path / "masked"), Filler)
+    assert isinstance(load_completer(small.saved(tmp_path / "causal", small.word_pair(), "causal")), Completer)
+    with pytest.raises(ModelError, match="only a decoder-only model") as caught:
+        Completer.from_pretrained(tmp_path / "masked")
+    assert "Filler" in str(caught.value)
+
+
+def test_outputs_as_lines(completer: Completer) -> None:
+    (outputs,) = completer.complete(["ba"], completer.options({"n_best": 2}))
+    assert list(format_outputs(outputs, None)) == [one.text for one in outputs]
+    assert list(format_outputs(outputs, 7)) == [outputs[0].text]
+    assert list(format_outputs(outputs, 7, n_best=True)) == [f"7\t{one.score:.4f}\t{one.text}" for one in outputs]
+    trees = [json.loads(line) for line in format_outputs(outputs, 7, n_best=True, as_json=True)]
+    assert [(tree["line"], tree["text"]) for tree in trees] == [(7, one.text) for one in outputs]
+
+
+def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    FirstOrder.fit([[4]], 30).save(tmp_path)
+    small.word_pair().save(tmp_path)
+    with pytest.raises(ModelError, match="does not fit"):
+        Completer.from_pretrained(tmp_path)

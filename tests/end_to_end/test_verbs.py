@@ -162,9 +162,9 @@ def test_complete_continues_a_prompt(dragoman: Command, causal_model: Path) -> N
     found = dragoman("complete", causal_model, "ba ce", "--nbest", 6)
     assert (found.status, found.lines, found.err) == (0, [one.text for one in best], "")
     assert all(line.startswith("ba ce") for line in found.lines)
-    tree = json.loads(dragoman("complete", causal_model, "--json", "--beam-size", 1).out)
+    tree = json.loads(dragoman("complete", causal_model, "", "--json", "--beam-size", 1).out)
     assert tree["log_probability"] == pytest.approx(sum(tree["token_scores"]))
-    draw = ("complete", causal_model, "--sampling", "--set")
+    draw = ("complete", causal_model, "", "--sampling", "--set")
     assert len({dragoman(*draw, f"sampling_seed={seed}").out for seed in range(6)}) > 1
 
 

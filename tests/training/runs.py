@@ -1,13 +1,19 @@
-"""A corpus and a configuration small enough to train in a second."""
+"""Corpora and configurations small enough to train in a second, and runs that die on the way."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
 
+from forked import run as in_child
+
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments
+from dragoman.training import train
+from dragoman.training.trainer import Trainer
 
 WORDS = ["ba", "ce", "di", "fo", "gu", "ha", "ki", "lo", "mu", "ne"]
 
@@ -48,3 +54,64 @@ def small_config(folder: Path, out: str = "run", *settings: str) -> TrainConfig:
 def events(directory: Path, name: str) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     return [row for row in rows if row["event"] == name]
+
+
+def write_text(folder: Path, lines: int = 300, seed: int = 0) -> dict[str, list[str]]:
+    """Lines of syllables in their order, round and round from any of them; the `data` section that reads them."""
+    draw = random.Random(seed)
+    sections = {}
+    for part, count in (("text", lines), ("dev_text", 40)):
+        starts = [(draw.randrange(len(WORDS)), draw.randint(4, 9)) for _ in range(count)]
+        rows = [" ".join(WORDS[(first + i) % len(WORDS)] for i in range(length)) for first, length in starts]
+        path = folder / f"{part}.txt"
+        path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
+        sections[part] = [str(path)]
+    return sections
+
+
+def text_config(folder: Path, family: str, out: str = "run", *settings: str) -> TrainConfig:
+    """A model of one text: one layer, d_model 32, dropout on."""
+    if not (folder / "text.txt").exists():
+        write_text(folder)
+    tree: dict[str, Any] = {
+        "out": str(folder / out),
+        "data": {key: [str(folder / f"{key}.txt")] for key in ("text", "dev_text")},
+        "tokenizer": {"kind": "word"},
+        "model": {
+            "family": family, "d_model": 32, "num_heads": 4, "d_ff": 64, "num_encoder_layers": 1,
+            "num_decoder_layers": 1, "dropout": 0.1,
+        },
+        "training": {
+            "batch_tokens": 128, "max_steps": 40, "warmup_steps": 10, "learning_rate": 5e-3, "log_every": 1,
+            "threads": 1,
+        },
+        "validation": {"every": 20},
+    }  # fmt: skip
+    return make_config(merge(tree, parse_assignments(settings)))
+
+
+def digests(run: Path) -> dict[str, str]:
+    last = max((run / "checkpoints").iterdir())
+    files = [run / "model.safetensors", *last.glob("*.safetensors")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def losses(run: Path) -> dict[int, tuple[str, str]]:
+    return {row["step"]: (row["loss"].hex(), row["gradient_norm"].hex()) for row in events(run, "train")}
+
+
+def train_until_killed(config, step: int) -> None:
+    """Train, and die as by kill -9 once the checkpoint after `step` updates is on disk."""
+
+    def run() -> None:
+        pause = Trainer._pause
+
+        def pause_and_die(self, stop):
+            pause(self, stop)
+            if self.progress.step == step:
+                os._exit(137)
+
+        Trainer._pause = pause_and_die
+        train(config, resume=True, quiet=True)
+
+    assert in_child(run) == 137

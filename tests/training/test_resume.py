@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -10,40 +9,12 @@ from pathlib import Path
 
 import pytest
 from forked import run as in_child
-from runs import events, small_config
+from runs import digests, events, losses, small_config, train_until_killed
 
 from dragoman.errors import ConfigError, LockedError
 from dragoman.training import train
 from dragoman.training.lock import RunLock
 from dragoman.training.trainer import Trainer
-
-
-def digests(run: Path) -> dict[str, str]:
-    last = max((run / "checkpoints").iterdir())
-    files = [run / "model.safetensors", *last.glob("*.safetensors")]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def losses(run: Path) -> dict[int, tuple[str, str]]:
-    return {row["step"]: (row["loss"].hex(), row["gradient_norm"].hex()) for row in events(run, "train")}
-
-
-def train_until_killed(config, step: int) -> None:
-    """Train, and die as by kill -9 once the checkpoint after `step` updates is on disk."""
-
-    def run() -> None:
-        pause = Trainer._pause
-
-        def pause_and_die(self, stop):
-            pause(self, stop)
-            if self.progress.step == step:
-                os._exit(137)
-
-        Trainer._pause = pause_and_die
-        train(config, resume=True, quiet=True)
-
-    assert in_child(run) == 137
-
 
 MORE = ("ema_decay=0.9", "accumulate=2", "optimizer=adamw", "weight_decay=0.01")
 

@@ -10,10 +10,9 @@ import pytest
 import torch
 from runs import events, small_config, write_corpus
 
-from dragoman.config import ConfigError
-from dragoman.errors import DivergenceError, SaveError
+from dragoman.errors import ConfigError, DivergenceError, SaveError
 from dragoman.models import load_pretrained
-from dragoman.training import average_run, train
+from dragoman.training import average_run, judging, train
 from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
@@ -78,14 +77,14 @@ def test_training_stops_when_validations_get_no_better(tmp_path):
 
 def test_the_best_weights_are_kept_not_the_last(tmp_path, monkeypatch):
     values = iter([0.5, 0.9, 0.2, 0.1])
-    validate = trainer_module.validate
+    validate = judging.validate
 
     def worse_and_worse(*arguments):
         result = validate(*arguments)
         result.scores["exact"] = next(values, 0.0)
         return result
 
-    monkeypatch.setattr(trainer_module, "validate", worse_and_worse)
+    monkeypatch.setattr(judging, "validate", worse_and_worse)
     run = train(small_config(tmp_path, "run", "validation.every=5", "max_steps=20", "metric=exact"), quiet=True)
     assert run.progress.best_step == 10
     kept = load_pretrained(run.directory).model.state_dict()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +21,10 @@ from dragoman.cli.options import (
     decoding_settings,
     input_lines,
     open_output,
-    print_json,
 )
+
+if TYPE_CHECKING:
+    from dragoman.decoding import PairScore, TextScore
 
 
 def translate(
@@ -71,45 +75,99 @@ def translate(
 
 def complete(
     model: Model,
-    prompt: Annotated[str, typer.Argument(help="The beginning.", metavar="PROMPT", show_default=False)] = "",
+    prompt: Annotated[
+        str | None, typer.Argument(help="The beginning.  [default: one a line]", metavar="PROMPT", show_default=False)
+    ] = None,
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="Prompts, one a line.  [default: standard input]", metavar="FILE")
+    ] = None,
     beam_size: BeamSize = None,
-    nbest: Annotated[int | None, typer.Option(help="Print so many continuations.")] = None,
+    nbest: Annotated[
+        int | None, typer.Option(help="Print so many outputs each; of a file: number, score, text.")
+    ] = None,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw instead of searching.")] = False,
     settings: DecodingSet = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Continue a prompt with a decoder-only model."""
-    from dataclasses import asdict
+    r"""Continue a prompt: causal and Markov models. A masked model fills each <mask> in it (\<mask> is plain text)."""
+    from dragoman.decoding import Filler, format_outputs, load_completer
 
-    from dragoman.decoding import Completer
-
-    completer = Completer.from_pretrained(model, device=device)
+    alone = _prompt_alone(prompt, input_)
     given = {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None}
-    for one in completer.complete([prompt], completer.options(decoding_settings(settings, given)))[0]:
-        print_json(asdict(one), indent=None) if as_json else print(one.text)
+    changes = decoding_settings(settings, given)
+    completer = load_completer(model, device=device)
+    lines = input_lines(input_) if alone is None else iter([alone])
+    if isinstance(completer, Filler):
+        results = completer.fill_lines(lines, n_best=completer.n_best(changes))
+    else:
+        results = completer.complete_lines(lines, completer.options(changes))
+    with open_output(None, None) as stream:
+        for number, outputs in enumerate(results, 1):
+            place = None if alone is not None else number
+            for line in format_outputs(outputs, place, n_best=nbest is not None, as_json=as_json):
+                stream.write(line + "\n")
+
+
+def _prompt_alone(prompt: str | None, input_: Path | None) -> str | None:
+    """The one prompt, or None if prompts come line by line; at a terminal, where nothing was given, the empty one."""
+    from dragoman.errors import ConfigError
+
+    if prompt is not None and input_ is not None:
+        raise ConfigError("give a prompt or a file of prompts, not both", found=f"{prompt!r} and --input {input_}")
+    if prompt is None and input_ is None and sys.stdin.isatty():
+        return ""
+    return prompt
 
 
 def score(
     model: Model,
-    source: Annotated[Path, typer.Option(help="Source lines.", metavar="FILE")],
-    target: Annotated[Path, typer.Option(help="Target lines, aligned.", metavar="FILE")],
+    text: Annotated[
+        Path | None, typer.Option(help="Lines for a model of one text.  [default: standard input]", metavar="FILE")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="For pairs: source lines.", metavar="FILE")] = None,
+    target: Annotated[Path | None, typer.Option(help="Target lines, aligned.", metavar="FILE")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Also print each piece with its log-probability.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="With --json: end with an object of the sums.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Tell how likely each given target is. One natural log-probability a line, `</s>` included."""
-    from dataclasses import asdict
+    """Tell how likely each line or pair is. A natural log-probability each, `</s>` included; perplexity at the end."""
+    from dragoman.decoding import TextSummary, format_score
 
+    if source is None and target is None:
+        scores: Iterator[PairScore | TextScore] = _text_scores(model, text, device)
+    else:
+        scores = _pair_scores(model, text, source, target, device)
+    total = TextSummary()
+    with open_output(None, None) as stream:
+        for one in scores:
+            stream.write(format_score(one, tokens=tokens, as_json=as_json) + "\n")
+            total += TextSummary.of(one)
+        if as_json and summary:
+            stream.write(json.dumps({"summary": total.to_dict()}) + "\n")
+    if not (as_json and summary):
+        print(total, file=sys.stderr)
+
+
+def _text_scores(model: Path, text: Path | None, device: str) -> Iterator[TextScore]:
+    from dragoman.decoding import TextScorer
+
+    chunk = 1 if text is None and sys.stdin.isatty() else 2048
+    return TextScorer.from_pretrained(model, device=device).score_lines(input_lines(text), chunk=chunk)
+
+
+def _pair_scores(
+    model: Path, text: Path | None, source: Path | None, target: Path | None, device: str
+) -> Iterator[PairScore]:
     from dragoman.decoding import Translator
+    from dragoman.errors import ConfigError
     from dragoman.text import ParallelCorpus
 
+    if text is not None or source is None or target is None:
+        given = {"--text": text, "--source": source, "--target": target}
+        found = ", ".join(name for name, value in given.items() if value is not None)
+        raise ConfigError("give --text, or --source and --target", found=found)
     pairs = list(ParallelCorpus.from_files([source], [target]))
     translator = Translator.from_pretrained(model, device=device)
-    for result in translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]):
-        if as_json:
-            print_json(asdict(result), indent=None)
-            continue
-        pieces = zip((*result.tokens, "</s>"), result.token_scores, strict=True)
-        detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
-        print(f"{result.log_probability:.4f}{detail}")
+    return iter(translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]))

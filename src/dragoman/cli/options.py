@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -25,6 +25,27 @@ DevSource = Annotated[
 ]
 DevTarget = Annotated[list[str] | None, typer.Option(help="Held-out targets.", metavar="FILE")]
 DevPairs = Annotated[list[str] | None, typer.Option(help="Held-out pairs.", metavar="FILE")]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(help="For models of one text: lines, each a sequence; repeatable, .gz too.", metavar="FILE"),
+]
+DevText = Annotated[
+    list[str] | None, typer.Option(help="Held-out lines; split off training if absent.", metavar="FILE")
+]
+Family = Annotated[
+    str | None,
+    typer.Option(
+        help="transformer for pairs; for a text causal, masked, zeroth-order, first-order, second-order, skips, "
+        "masked-skips or matrix-skips.  [default: transformer]"
+    ),
+]
+SourceLanguage = Annotated[
+    str | None, typer.Option(help="Two-letter code.  [default: the suffix of the files, if it is one]", metavar="CODE")
+]
+TargetLanguage = Annotated[
+    str | None,
+    typer.Option("--target-language", "--language", help="The same of the target, or of a text.", metavar="CODE"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[str, typer.Option(help="How the model is run: auto or module.")]
@@ -41,19 +62,24 @@ Set = Annotated[
 ]
 
 
-def make_settings(
-    out: Path, file: Path | None, settings: list[str] | None, files: dict[str, Any], training: dict[str, Any]
-) -> TrainConfig:
-    """A config file, then `--set`, then the named options."""
-    from dragoman.config import make_config, merge, parse_assignments, read_toml
+def make_settings(values: Mapping[str, Any]) -> TrainConfig:
+    """The config file, then `--set`, then the named options.
 
-    def given(values: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in values.items() if value not in (None, [])}
+    Args:
+        values: the arguments of a verb by name; those that are settings of `data`, `model` or `training` have the
+            settings' names.
+    """
+    from dragoman.config import SECTIONS, make_config, merge, parse_assignments, read_toml
 
+    def given(section: str) -> dict[str, Any]:
+        names = values.keys() & SECTIONS[section].model_fields.keys()
+        return {name: values[name] for name in sorted(names) if values[name] not in (None, [])}
+
+    file = values["config"]
     tree = merge(
         read_toml(file) if file is not None else {},
-        parse_assignments(settings or []),
-        {"out": str(out), "data": given(files), "training": given(training)},
+        parse_assignments(values["settings"] or []),
+        {"out": str(values["out"]), **{section: given(section) for section in ("data", "model", "training")}},
     )
     return make_config(tree)
 

@@ -1,4 +1,7 @@
-"""Verbs that make models: train, prepare, average, demo."""
+"""Verbs that make models: train, prepare, average, demo.
+
+The options of `train` and `prepare` that are settings bear their names, and are handed on by name.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,16 @@ from dragoman.cli.options import (
     DevPairs,
     DevSource,
     DevTarget,
+    DevText,
+    Family,
     Json,
     Pairs,
     Set,
     Source,
+    SourceLanguage,
     Target,
+    TargetLanguage,
+    Text,
     make_settings,
     print_json,
     silent,
@@ -31,6 +39,11 @@ def train(
     dev_source: DevSource = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
+    text: Text = None,
+    dev_text: DevText = None,
+    family: Family = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     prepared: Annotated[
         str | None, typer.Option(help="Instead: a directory made by `dragoman prepare`.", metavar="DIR")
     ] = None,
@@ -45,12 +58,8 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on pairs of sequences. What you leave open is chosen from the corpus and the device."""
-    files = {
-        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
-        "dev_pairs": dev_pairs, "prepared": prepared,
-    }  # fmt: skip
-    chosen = make_settings(out, config, settings, files, {"seed": seed, "init_from": init_from, "device": device})
+    """Train a model on pairs of sequences, or on one text. What you leave open is chosen from corpus and device."""
+    chosen = make_settings(locals())
     from dragoman.training import train as run_training
 
     run = run_training(chosen, resume=resume, quiet=quiet)
@@ -69,16 +78,17 @@ def prepare(
     dev_source: DevSource = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
+    text: Text = None,
+    dev_text: DevText = None,
+    family: Family = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
     """Read, check, tokenise and store a corpus. `train --prepared` then starts from it, as often as you like."""
-    files = {
-        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
-        "dev_pairs": dev_pairs,
-    }  # fmt: skip
-    chosen = make_settings(out, config, settings, files, {})
+    chosen = make_settings(locals())
     from dragoman.data import prepare as run_preparation
 
     data = run_preparation(chosen, out, report=silent if as_json else print)

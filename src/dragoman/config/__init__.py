@@ -15,7 +15,10 @@ from dragoman.config.reading import (
     write_toml,
 )
 from dragoman.config.sections import (
+    FILE_KEYS,
+    PAIR_FILES,
     SECTIONS,
+    TEXT_FILES,
     DataConfig,
     DecodingConfig,
     Family,
@@ -31,8 +34,11 @@ from dragoman.config.sections import (
 )
 
 __all__ = [
+    "FILE_KEYS",
     "FOREIGN_NAMES",
+    "PAIR_FILES",
     "SECTIONS",
+    "TEXT_FILES",
     "DataConfig",
     "DecodingConfig",
     "Family",

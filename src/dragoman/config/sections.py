@@ -69,11 +69,19 @@ class ModelConfig(Section):
     tie_embeddings: Literal["none", "decoder", "all"] | None = Field(
         None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
     )
-    positions: Literal["interleaved", "concatenated"] = Field(
-        "interleaved", description="layout of sine and cosine columns (paper 3.5: interleaved)"
+    positions: Literal["interleaved", "concatenated", "rotary", "relative"] = Field(
+        "interleaved",
+        description="sinusoids added to the embedding, by the layout of their columns (paper 3.5: interleaved); "
+        "or inside self-attention: rotary, relative",
     )
+    relative_distance: Positive = Field(16, description="relative positions: distances beyond are not told apart")
     bias: bool = Field(True, description="biases in the attention projections")
     generator_bias: bool = Field(False, description="a bias on the logits")
+
+    @property
+    def learns_pairs(self) -> bool:
+        """Whether it is trained on pairs; every family but the encoder-decoder is trained on one text."""
+        return self.family == "transformer"
 
     def with_paper_defaults(self) -> ModelConfig:
         """The same with every size still unset taken from the paper's base model (table 3)."""
@@ -87,7 +95,11 @@ class ModelConfig(Section):
             raise ValueError(
                 f"d_model {self.d_model} does not divide into num_heads {self.num_heads}: set d_k and d_v too"
             )
-        if self.tie_embeddings == "all" and self.source_vocab != self.target_vocab:
+        d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
+        if self.positions == "rotary" and d_k % 2 and (self.d_k or self.num_heads):
+            raise ValueError(f'positions = "rotary" turns pairs of columns: d_k must be even, not {d_k}')
+        unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
+        if self.tie_embeddings == "all" and unequal:
             raise ValueError(
                 'tie_embeddings = "all" needs one joint vocabulary '
                 f"(source has {self.source_vocab} entries, target {self.target_vocab}): set tokenizer.joint = true"
@@ -96,7 +108,7 @@ class ModelConfig(Section):
 
 
 class DataConfig(Section):
-    """Where the pairs are, and what is left out of them."""
+    """Where the pairs are, or the text, and what is left out of them."""
 
     source: Files = Field((), description="source files, line-aligned with target; .gz is read as it is")
     target: Files = ()
@@ -116,6 +128,9 @@ class DataConfig(Section):
     on_bad_text: Literal["stop", "replace", "skip"] = Field("stop", description="what a line that is not UTF-8 does")
     max_source_tokens: Positive = Field(256, description="longer pairs are left out of training (and counted)")
     max_target_tokens: Positive = 256
+    long_lines: Literal["drop", "split"] = Field(
+        "split", description="what a line of text longer than max_target_tokens does: left out, or cut into parts"
+    )
     max_length_ratio: Annotated[float, Field(gt=1)] | None = Field(
         None, description="leave out pairs whose token counts differ by more than this factor"
     )
@@ -161,7 +176,7 @@ class TrainingConfig(Section):
     adam_eps: Annotated[float, Field(gt=0)] = 1e-9
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip_norm: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 leaves it alone")
-    label_smoothing: Rate = 0.1
+    label_smoothing: Rate | None = Field(None, description="share of the label that is spread over all tokens")
     max_steps: Positive | None = None
     max_minutes: Annotated[float, Field(gt=0)] | None = Field(None, description="stop after this much training time")
     patience: NotNegative | None = Field(None, description="stop after so many validations without a better one")
@@ -187,7 +202,9 @@ class ValidationConfig(Section):
         None, description="what best means; the others are reported too"
     )
     search: Literal["greedy", "beam"] = Field("greedy", description="how the dev set is translated")
-    max_sentences: Positive = Field(1000, description="dev sentences translated at each validation")
+    max_sentences: Positive = Field(
+        1000, description="dev sentences translated at each validation; of a text, 100 at most are completed or filled"
+    )
 
 
 class DecodingConfig(Section):
@@ -233,6 +250,11 @@ class TrainConfig(Section):
     validation: ValidationConfig = ValidationConfig()
     decoding: DecodingConfig = DecodingConfig()
 
+
+# The settings of `data` that say where the files are.
+PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs"))
+TEXT_FILES = ("text", "dev_text", "test_text")
+FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
 
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,

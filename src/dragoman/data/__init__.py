@@ -1,11 +1,31 @@
-"""Tokenised pairs on disk, and batches of them.
+"""Tokenised pairs and texts on disk, and batches of them.
 
 Importing this brings PyTorch; `dragoman.text` alone does not.
 """
 
-from dragoman.data.batching import Batch, collate, eval_batches, plan_epoch
+from dragoman.data.batching import (
+    Batch,
+    TextBatch,
+    collate,
+    collate_causal,
+    collate_masked,
+    eval_batches,
+    plan_epoch,
+)
 from dragoman.data.filtering import Counts
 from dragoman.data.prepare import Prepared, prepare
 from dragoman.data.store import TokenStore
 
-__all__ = ["Batch", "Counts", "Prepared", "TokenStore", "collate", "eval_batches", "plan_epoch", "prepare"]
+__all__ = [
+    "Batch",
+    "Counts",
+    "Prepared",
+    "TextBatch",
+    "TokenStore",
+    "collate",
+    "collate_causal",
+    "collate_masked",
+    "eval_batches",
+    "plan_epoch",
+    "prepare",
+]

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from dragoman.data.masking import mask_pieces
 from dragoman.data.store import TokenStore
 from dragoman.text.tokenizer import BOS, EOS, PAD
 
@@ -38,6 +39,16 @@ class Batch:
     source_tokens: int
     target_tokens: int
 
+    @property
+    def inputs(self) -> tuple[Int64[Tensor, "batch _"], ...]:
+        """What an encoder-decoder is called with: the source, and the target shifted right."""
+        return self.source, self.target[:, :-1]
+
+    @property
+    def labels(self) -> Int64[Tensor, "batch labels"]:
+        """The target shifted left."""
+        return self.target[:, 1:]
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on a device."""
         return replace(
@@ -45,6 +56,32 @@ class Batch:
             source=self.source.to(device),
             target=self.target.to(device),
         )
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Some lines of a text, framed and padded, and what is to be learned at each place.
+
+    Attributes:
+        ids: what the model reads.
+        labels: what it is to predict at each place; 0, the padding, where nothing.
+        target_tokens: labels that are not padding.
+        source_tokens: ids that an encoder reads, `</s>` counted; 0 for a decoder.
+    """
+
+    ids: Int64[Tensor, "batch tgt"]
+    labels: Int64[Tensor, "batch tgt"]
+    target_tokens: int
+    source_tokens: int = 0
+
+    @property
+    def inputs(self) -> tuple[Int64[Tensor, "batch _"], ...]:
+        """What the model is called with."""
+        return (self.ids,)
+
+    def to(self, device: torch.device | str) -> TextBatch:
+        """The same batch on a device."""
+        return replace(self, ids=self.ids.to(device), labels=self.labels.to(device))
 
 
 def plan_epoch(
@@ -113,6 +150,31 @@ def collate(store: TokenStore, indices: np.ndarray | Sequence[int]) -> Batch:
     source = _padded(sources, start=None)
     target = _padded(targets, start=BOS)
     return Batch(source, target, sum(map(len, sources)) + len(sources), sum(map(len, targets)) + len(targets))
+
+
+def collate_causal(store: TokenStore, indices: np.ndarray | Sequence[int]) -> TextBatch:
+    """The lines at some indices for a decoder: it reads `<s>` and the line, the labels are the line and `</s>`."""
+    lines = [store.target(int(i)) for i in indices]
+    framed = _padded(lines, start=BOS)
+    return TextBatch(framed[:, :-1], framed[:, 1:], sum(map(len, lines)) + len(lines))
+
+
+def collate_masked(store: TokenStore, indices: np.ndarray | Sequence[int], *, key: int, vocabulary: int) -> TextBatch:
+    """The lines at some indices for an encoder: it reads them with pieces hidden, which are the labels.
+
+    Args:
+        store: the lines.
+        indices: which of them.
+        key: of the draw; a line is hidden alike in any batch, by its index and this.
+        vocabulary: its size, special ids included; `<mask>` is one.
+    """
+    lines = [store.target(int(i)) for i in indices]
+    framed = _padded(lines, start=None)
+    lengths = np.array([len(line) for line in lines], dtype=np.int64)
+    numbers = np.asarray(indices, dtype=np.int64)
+    ids, labels = mask_pieces(framed.numpy(), lengths, numbers, key=key, vocabulary=vocabulary)
+    read = int(lengths.sum()) + len(lines)
+    return TextBatch(torch.from_numpy(ids), torch.from_numpy(labels), int((labels != PAD).sum()), read)
 
 
 def _padded(rows: Sequence[np.ndarray], *, start: int | None) -> Tensor:

@@ -1,32 +1,46 @@
-"""Which pairs are trained on: each filter counts what it drops, and kept + dropped = read."""
+"""Which pairs or lines are trained on: each filter counts what it drops, and kept + dropped = read."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from dragoman.config import DataConfig
-from dragoman.text.corpus import Pair
+from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
 from dragoman.text.keys import skeleton, text_hash
-from dragoman.text.tokenizer_pair import TokenizerPair
+
+Encoded = tuple[Pair, list[int], list[int]]
 
 
 @dataclass
 class Counts:
-    """Pairs read, kept, and dropped by reason; `read == kept + sum(dropped.values())` at the end of a pass."""
+    """Pairs or lines read, kept, and dropped by reason.
+
+    `read == kept + sum(dropped.values())` at the end of a pass. Of the lines kept, `split` were cut into `parts`.
+    """
 
     read: int = 0
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    unit: Literal["pairs", "lines"] = "pairs"
+    split: int = 0
+    parts: int = 0
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Counts:
+        """From what `to_dict` gave."""
+        rest: dict[str, Any] = {name: value for name, value in values.items() if name != "dropped"}
+        return cls(dropped=Counter(values["dropped"]), **rest)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        return {"read": self.read, "kept": self.kept, "dropped": dict(self.dropped)}
+        return {**asdict(self), "dropped": dict(self.dropped)}
 
     def clear(self) -> None:
         """Begin a new pass."""
-        self.read = self.kept = 0
+        self.read = self.kept = self.split = self.parts = 0
         self.dropped.clear()
 
     def unreadable(self, count: int) -> None:
@@ -37,24 +51,28 @@ class Counts:
 
     def __str__(self) -> str:
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.dropped.items()))
-        return f"{self.kept:,} of {self.read:,} pairs kept{reasons}"
+        cut = f", {self.split:,} of them split into {self.parts:,}" if self.split else ""
+        return f"{self.kept:,} of {self.read:,} {self.unit} kept{cut}{reasons}"
 
 
 @dataclass(frozen=True)
 class SeenKeys:
-    """Hashes of the held-out sources and targets, case, punctuation and blanks aside."""
+    """Hashes of the held-out texts, side by side, case, punctuation and blanks aside."""
 
-    sources: frozenset[int]
-    targets: frozenset[int]
+    sides: tuple[frozenset[int], ...]
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> SeenKeys:
         """The keys of some pairs."""
-        both = [(text_hash(skeleton(pair.source)), text_hash(skeleton(pair.target))) for pair in pairs]
-        return cls(frozenset(source for source, _ in both), frozenset(target for _, target in both))
+        rows = [_keys(pair) for pair in pairs]
+        return cls(tuple(frozenset(column) for column in zip(*rows, strict=True)))
 
     def __contains__(self, pair: Pair) -> bool:
-        return text_hash(skeleton(pair.source)) in self.sources or text_hash(skeleton(pair.target)) in self.targets
+        return any(key in seen for key, seen in zip(_keys(pair), self.sides, strict=False))
+
+
+def _keys(pair: Pair) -> list[int]:
+    return [text_hash(skeleton(side)) for side in pair.sides]
 
 
 def drop_texts(
@@ -71,14 +89,14 @@ def drop_texts(
     earlier: set[int] = set()
     for pair in pairs:
         counts.read += 1
-        if not (pair.source.strip() and pair.target.strip()):
+        if not pair.is_complete:
             counts.dropped["empty"] += 1
             continue
         if seen is not None and pair in seen:
             counts.dropped["overlap"] += 1
             continue
         if drop_duplicates:
-            key = text_hash(pair.source, pair.target)
+            key = text_hash(*pair.sides)
             if key in earlier:
                 counts.dropped["duplicate"] += 1
                 continue
@@ -88,7 +106,7 @@ def drop_texts(
 
 def encode_pairs(
     pairs: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool = True
-) -> Iterator[tuple[Pair, list[int], list[int]]]:
+) -> Iterator[Encoded]:
     """Each pair with its source and target ids, without those that are too long or too unequal in tokens.
 
     Args:
@@ -108,3 +126,70 @@ def encode_pairs(
         else:
             counts.kept += 1
             yield pair, source, target
+
+
+def encode_lines(lines: Iterable[Pair], tokenizer: Tokenizer, data: DataConfig, counts: Counts) -> Iterator[Encoded]:
+    """Each line of a text with no source and its target ids; long ones left out, or cut into parts of like length.
+
+    Args:
+        lines: what to encode.
+        tokenizer: of the text.
+        data: `max_target_tokens` and `long_lines`.
+        counts: filled in under "too long", and what is kept and split.
+    """
+    limit = data.max_target_tokens
+    for line in lines:
+        ids = tokenizer.encode(line.target)
+        if len(ids) <= limit:
+            counts.kept += 1
+            yield line, [], ids
+        elif data.long_lines == "drop":
+            counts.dropped["too long"] += 1
+        else:
+            parts = -(-len(ids) // limit)
+            counts.kept += 1
+            counts.split += 1
+            counts.parts += parts
+            for part in range(parts):
+                some = ids[len(ids) * part // parts : len(ids) * (part + 1) // parts]
+                yield line._replace(target=tokenizer.decode(some)), [], some
+
+
+class KeptPairs:
+    """The training pairs that pass the filters on text; `counts` belongs to the latest pass.
+
+    Args:
+        corpus: may be read again and again.
+        data: the filters.
+        chosen: tells which are held out, if they come from the same corpus.
+        seen: pairs that share a side with these are left out.
+        counts: filled in by each pass.
+    """
+
+    def __init__(
+        self,
+        corpus: ParallelCorpus | TextCorpus,
+        data: DataConfig,
+        chosen: Callable[[Pair], bool] | None,
+        seen: SeenKeys | None,
+        counts: Counts,
+    ) -> None:
+        self._corpus, self._data, self._chosen, self._seen = corpus, data, chosen, seen
+        self.counts = counts
+
+    def __iter__(self) -> Iterator[Pair]:
+        counts, reading = self.counts, ReadCounts()
+        counts.clear()
+        pairs = self._corpus.read(reading)
+        if self._chosen is not None:
+            pairs = self._without(pairs, self._chosen)
+        yield from drop_texts(pairs, counts, drop_duplicates=self._data.drop_duplicates, seen=self._seen)
+        counts.unreadable(reading.skipped)
+
+    def _without(self, pairs: Iterable[Pair], chosen: Callable[[Pair], bool]) -> Iterator[Pair]:
+        for pair in pairs:
+            if chosen(pair):
+                self.counts.read += 1
+                self.counts.dropped["held out"] += 1
+            else:
+                yield pair

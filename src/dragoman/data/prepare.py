@@ -1,4 +1,4 @@
-"""From raw pairs to what training reads: a prepared directory, made once and reused while nothing changes.
+"""From raw pairs, or a text, to what training reads: a prepared directory, made once and reused while nothing changes.
 
 ```
 train/  dev/                            token stores
@@ -7,6 +7,7 @@ dev.source.txt  dev.target.txt          the held-out texts
 report.json                             the corpus report
 prepared.json                           counts, hashes, settings: written last
 ```
+Of a text, every source is empty.
 """
 
 from __future__ import annotations
@@ -16,26 +17,24 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DataConfig, TrainConfig
-from dragoman.data.filtering import Counts, SeenKeys, drop_texts, encode_pairs
+from dragoman.config import FILE_KEYS, TrainConfig
+from dragoman.data.corpora import Corpora, languages_of
+from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.files import flush_directory, write_new_file
-from dragoman.text.corpus import Pair, ParallelCorpus, guess_language
-from dragoman.text.lines import ReadCounts, file_hash
-from dragoman.text.report import CorpusReport, corpus_report
-from dragoman.text.tokenizer_pair import TokenizerPair
+from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
+from dragoman.text.lines import file_hash
 
 FORMAT = 1
-_PARTS = ("train", "dev", "test")
-_FILES = (*(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs")), "prepared")
+# Of what is read, so much may be too long before a hint is given.
+_MANY = 0.01
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
 
@@ -50,9 +49,9 @@ class Prepared:
 
     Attributes:
         directory: where it lies.
-        train: tokenised training pairs.
+        train: tokenised training pairs; of a text, targets only: every source is empty.
         dev: tokenised held-out pairs.
-        tokenizers: of both sides.
+        tokenizers: of both sides; of a text, one for both.
         dev_source: the texts of the held-out sources, in the order of `dev`.
         dev_target: the texts of the held-out targets.
         counts: "train" and "dev": pairs read, kept, and dropped by reason.
@@ -60,6 +59,7 @@ class Prepared:
         report: the corpus report.
         languages: two-letter codes of source and target, where known.
         held_out: whether the dev pairs were split off the training pairs.
+        is_text: lines of a text, not pairs.
         key: hash of files and settings; equal keys, equal data.
     """
 
@@ -71,9 +71,10 @@ class Prepared:
     dev_target: list[str]
     counts: dict[str, Counts]
     hashes: dict[str, str]
-    report: CorpusReport
+    report: CorpusReport | TextReport
     languages: tuple[str | None, str | None]
     held_out: bool
+    is_text: bool
     key: str
 
     @classmethod
@@ -95,7 +96,8 @@ class Prepared:
             if file_hash(directory / name) != digest:
                 raise DataError("a prepared file was changed", file=directory / name, hint="prepare the data again")
         try:
-            report = TypeAdapter(CorpusReport).validate_json((directory / "report.json").read_bytes())
+            kind = TextReport if facts["is_text"] else CorpusReport
+            report = TypeAdapter(kind).validate_json((directory / "report.json").read_bytes())
         except ValidationError as error:
             raise DataError("not a corpus report", file=directory / "report.json", found=error) from error
         return cls(
@@ -105,14 +107,12 @@ class Prepared:
             tokenizers=TokenizerPair.load(directory),
             dev_source=_read_texts(directory / "dev.source.txt"),
             dev_target=_read_texts(directory / "dev.target.txt"),
-            counts={
-                part: Counts(count["read"], count["kept"], Counter(count["dropped"]))
-                for part, count in facts["counts"].items()
-            },
+            counts={part: Counts.from_dict(count) for part, count in facts["counts"].items()},
             hashes=facts["hashes"],
             report=report,
             languages=(facts["languages"][0], facts["languages"][1]),
             held_out=facts["held_out"],
+            is_text=facts["is_text"],
             key=facts["key"],
         )
 
@@ -124,7 +124,7 @@ def prepare(
     tokenizers: TokenizerPair | None = None,
     report: Callable[[str], None] = _silent,
 ) -> Prepared:
-    """Read, report on, split, tokenise and store the pairs of a config.
+    """Read, report on, split, tokenise and store the pairs, or the text, of a config.
 
     A directory prepared before from the same files with the same settings is opened instead. A new one appears whole
     or not at all. With `data.prepared` set, that directory is opened and nothing is made.
@@ -137,14 +137,15 @@ def prepare(
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the directory holds something else.
-        ConfigError: no files were given, or settings do not fit the text.
+        ConfigError: no files were given, or not of the sort that the family of model learns from (pairs for an
+            encoder-decoder, a text for all others), or settings do not fit the text.
     """
-    data, directory = config.data, Path(directory)
-    if data.prepared is not None:
-        return _open_given(Path(data.prepared), data, tokenizers)
-    train, dev, test = (ParallelCorpus.from_config(data, part) for part in _PARTS)
-    hashes = {**train.hashes(), **dev.hashes(), **test.hashes()}
-    key = _key(config, [[hashes[path] for path in corpus.files] for corpus in (train, dev, test)], tokenizers)
+    directory = Path(directory)
+    if config.data.prepared is not None:
+        return _open_given(Path(config.data.prepared), config, tokenizers)
+    corpora = Corpora.open(config)
+    hashes = {path: digest for part in corpora.all for path, digest in part.hashes().items()}
+    key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers)
     if (directory / "prepared.json").exists():
         try:
             prepared = Prepared.open(directory)
@@ -153,15 +154,15 @@ def prepare(
         else:
             if prepared.key == key:
                 report(f"data: {directory} is up to date: {prepared.counts['train']}")
-                return replace(prepared, hashes=hashes, languages=_languages(data))
+                return replace(prepared, hashes=hashes, languages=languages_of(config))
     elif directory.exists() and any(directory.iterdir()):
         raise DataError("the directory holds something else than prepared data", file=directory, hint="choose another")
     temporary = directory.with_name(f".tmp-{directory.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        facts = _build(temporary, config, train, dev, test, tokenizers, report)
-        facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": _languages(data)}
+        facts = _build(temporary, config, corpora, tokenizers, report)
+        facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
         facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
         _write_json(temporary / "prepared.json", facts)
         _move(temporary, directory)
@@ -173,43 +174,40 @@ def prepare(
 def _build(
     folder: Path,
     config: TrainConfig,
-    train: ParallelCorpus,
-    dev: ParallelCorpus,
-    test: ParallelCorpus,
+    corpora: Corpora,
     tokenizers: TokenizerPair | None,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """Everything but `prepared.json`; returns its facts."""
-    data = config.data
-    found = corpus_report(train, dev if dev.files else None, test if test.files else None)
+    data, unit = config.data, corpora.unit
+    found = corpora.report()
     for line in (*found.lines(), *(f"warning: {warning}" for warning in found.warnings)):
         report(line)
     _write_json(folder / "report.json", found.to_dict())
-    chosen = None if dev.files else choose_held_out(train)
-    dev_counts, reading = Counts(), ReadCounts()
-    dev_pairs = list(dev.read(reading)) if chosen is None else [pair for pair in train if chosen(pair)]
-    kept_dev = list(drop_texts(dev_pairs, dev_counts))
-    kept_train = _Kept(train, data, chosen, SeenKeys.of(kept_dev) if data.drop_overlap else None)
-    tokenizers = tokenizers or TokenizerPair.train(kept_train, config.tokenizer, mask=_has_mask(config), report=report)
+    chosen = None if corpora.dev.files else choose_held_out(corpora.train, unit)
+    counts, reading = {part: Counts(unit=unit) for part in ("train", "dev")}, ReadCounts()
+    dev = corpora.dev.read(reading) if chosen is None else (pair for pair in corpora.train if chosen(pair))
+    kept_dev = list(drop_texts(dev, counts["dev"]))
+    seen = SeenKeys.of(kept_dev) if data.drop_overlap else None
+    kept = KeptPairs(corpora.train, data, chosen, seen, counts["train"])
+    tokenizers = tokenizers or corpora.train_tokenizers(kept, config, report)
     tokenizers.save(folder)
     size = max(len(tokenizers.source), len(tokenizers.target))
 
-    encoded = list(encode_pairs(kept_dev, tokenizers, data, dev_counts, limit_ratio=False))
+    encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
     TokenStore.write(folder / "dev", ((source, target) for _, source, target in encoded), vocabulary_size=size)
     _write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
-    dev_counts.unreadable(reading.skipped)
+    counts["dev"].unreadable(reading.skipped)
 
-    pairs = encode_pairs(kept_train, tokenizers, data, kept_train.counts)
+    pairs = corpora.encode(kept, tokenizers, data, counts["train"], limit_ratio=True)
     TokenStore.write(folder / "train", ((source, target) for _, source, target in pairs), vocabulary_size=size)
-    counts = {"train": kept_train.counts, "dev": dev_counts}
     for part, count in counts.items():
-        report(f"{part}: {count}")
-        if not count.kept:
-            raise DataError(f"no {'training' if part == 'train' else 'held-out'} pair is left", found=count)
+        _tell(part, count, report)
     sides = {"source": tokenizers.source, "target": tokenizers.target}
     return {
         "held_out": chosen is not None,
+        "is_text": corpora.is_text,
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": len(one)} for side, one in sides.items()},
         "joint": tokenizers.joint,
@@ -217,39 +215,28 @@ def _build(
     }
 
 
-class _Kept:
-    """The training pairs that pass the filters on text; `counts` belongs to the latest pass."""
-
-    def __init__(
-        self, corpus: ParallelCorpus, data: DataConfig, chosen: Callable[[Pair], bool] | None, seen: SeenKeys | None
-    ) -> None:
-        self._corpus, self._data, self._chosen, self._seen = corpus, data, chosen, seen
-        self.counts = Counts()
-
-    def __iter__(self) -> Iterator[Pair]:
-        counts, reading = self.counts, ReadCounts()
-        counts.clear()
-        pairs = self._corpus.read(reading)
-        if self._chosen is not None:
-            pairs = self._without(pairs, self._chosen)
-        yield from drop_texts(pairs, counts, drop_duplicates=self._data.drop_duplicates, seen=self._seen)
-        counts.unreadable(reading.skipped)
-
-    def _without(self, pairs: Iterable[Pair], chosen: Callable[[Pair], bool]) -> Iterator[Pair]:
-        for pair in pairs:
-            if chosen(pair):
-                self.counts.read += 1
-                self.counts.dropped["held out"] += 1
-            else:
-                yield pair
+def _tell(part: str, count: Counts, report: Callable[[str], None]) -> None:
+    """Report what became of a part; nothing left is an error."""
+    report(f"{part}: {count}")
+    if count.dropped["too long"] > _MANY * count.read:
+        settings = "data.max_source_tokens and data.max_target_tokens"
+        if count.unit == "lines":
+            settings = "data.max_target_tokens, or set data.long_lines = split"
+        report(f"warning: {count.dropped['too long']:,} {count.unit} are too long and left out: raise {settings}")
+    if not count.kept:
+        name = "training" if part == "train" else "held-out"
+        raise DataError(f"no {name} {count.unit.removesuffix('s')} is left", found=count)
 
 
-def _has_mask(config: TrainConfig) -> bool:
-    return config.model.family == "masked"
-
-
-def _open_given(directory: Path, data: DataConfig, tokenizers: TokenizerPair | None) -> Prepared:
-    prepared = Prepared.open(directory)
+def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair | None) -> Prepared:
+    prepared, family = Prepared.open(directory), config.model.family
+    hint = f"prepare it again with --family {family}"
+    if prepared.is_text == config.model.learns_pairs:
+        wanted, found = ("pairs", "a text") if config.model.learns_pairs else ("a text", "pairs")
+        hint = f"train another family (--family) on it, or prepare {wanted}"
+        raise DataError(f"a {family} model learns from {wanted}", file=directory, found=found, hint=hint)
+    if family == "masked" and prepared.tokenizers.target.mask is None:
+        raise DataError("a masked model needs a <mask> in its vocabulary", file=directory, hint=hint)
     if tokenizers is not None and _tokenizer_hashes(tokenizers) != _tokenizer_hashes(prepared.tokenizers):
         raise DataError(
             "the data was prepared with other tokenizers than the model has",
@@ -257,23 +244,18 @@ def _open_given(directory: Path, data: DataConfig, tokenizers: TokenizerPair | N
             hint="prepare it again with the model's own, or give the text files",
         )
     source, target = prepared.languages
+    data = config.data
     return replace(prepared, languages=(data.source_language or source, data.target_language or target))
-
-
-def _languages(data: DataConfig) -> tuple[str | None, str | None]:
-    return (
-        data.source_language or guess_language(data.source),
-        data.target_language or guess_language(data.target),
-    )
 
 
 def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:
     settings = {
         "format": FORMAT,
-        "data": config.data.model_dump(mode="json", exclude={*_FILES, "source_language", "target_language"}),
+        "data": config.data.model_dump(mode="json", exclude={*FILE_KEYS, "source_language", "target_language"}),
         "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
         "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else config.tokenizer.model_dump(mode="json"),
-        "mask": _has_mask(config),
+        "mask": config.model.family == "masked",
+        "is_text": not config.model.learns_pairs,
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
@@ -308,7 +290,7 @@ def _read_facts(directory: Path) -> dict[str, Any]:
         raise DataError("not a prepared directory", file=path, found=error.strerror) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
-    return facts
+    return {"is_text": False, **facts}
 
 
 def _write_json(path: Path, tree: dict[str, Any]) -> None:

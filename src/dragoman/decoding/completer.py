@@ -1,24 +1,30 @@
-"""Continuing a prompt with a decoder-only model."""
+"""Continuing a prompt with a decoder-only model or a Markov model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding.search import NextTokenModel, SearchRequest
+from dragoman.decoding.filling import Filler, Filling
+from dragoman.decoding.language_model import LanguageModel, chunks, load_language_model
+from dragoman.decoding.output import one_line
+from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
 from dragoman.decoding.translator import Alternative, changed_options, search
-from dragoman.engines import choose_device, choose_engine
 from dragoman.errors import ModelError
-from dragoman.models import load_pretrained
-from dragoman.nn import CausalLM
-from dragoman.text import TokenizerPair
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.nn import MaskedLM
+from dragoman.text.tokenizer import BOS, PAD, UNK, Tokenizer
 
 ROWS = 64
+HINTS = {
+    "transformer": "`dragoman translate` runs an encoder-decoder",
+    "masked": "a masked model fills gaps: `dragoman.decoding.Filler`",
+}
 
 
 class Completer:
@@ -36,46 +42,127 @@ class Completer:
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "auto") -> Completer:
-        """Load a model directory.
+        """Load a run or model directory.
 
         Raises:
-            ModelError: it holds no decoder-only model, or is damaged.
+            ModelError: it holds neither a decoder-only model nor a Markov model, or is damaged.
         """
-        loaded = load_pretrained(path, choose_device(device))
-        if not isinstance(loaded.model, CausalLM):
-            hint = "`dragoman translate` runs an encoder-decoder" if loaded.config.family == "transformer" else None
-            raise ModelError("only a decoder-only model completes", file=path, found=loaded.config.family, hint=hint)
-        chosen, _ = choose_engine(loaded.model, engine)
-        return cls(chosen, TokenizerPair.load(path).target, loaded.decoding)
+        return cls.of(load_language_model(path, device=device, engine=engine), path)
+
+    @classmethod
+    def of(cls, loaded: LanguageModel, path: str | Path) -> Completer:
+        """With a model that is loaded already, from `path`.
+
+        Raises:
+            ModelError: it is neither a decoder-only model nor a Markov model.
+        """
+        if loaded.family in HINTS or isinstance(loaded.model, MaskedLM):
+            message, hint = "only a decoder-only model or a Markov model completes", HINTS.get(loaded.family)
+            raise ModelError(message, file=path, found=loaded.family, hint=hint)
+        return cls(loaded.model, loaded.tokenizer, loaded.decoding)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """The model's decoding options with some changed, checked together."""
         return changed_options(self.decoding, changes)
 
-    def complete(self, prompts: Sequence[str], options: DecodingConfig | None = None) -> list[list[Alternative]]:
+    def complete(
+        self, prompts: Sequence[str], options: DecodingConfig | None = None, *, first: int = 0
+    ) -> list[list[Alternative]]:
         """The `n_best` continuations of each prompt, best first; each text begins with the prompt.
 
-        The maximum length counts the prompt's tokens. Scores count them too.
+        A prompt is text and nothing else, whatever it says. `<unk>` is never written. The maximum length counts the
+        prompt's tokens. Scores count them too.
+
+        Args:
+            prompts: any number of beginnings; an empty one begins a new sequence.
+            options: the search; the model's own if None.
+            first: number of the first prompt in a longer series; it and the seed determine what is drawn.
         """
         options = options or self.decoding
-        return [found for start in range(0, len(prompts), ROWS) for found in self._some(prompts, start, options)]
+        return [
+            found
+            for start in range(0, len(prompts), ROWS)
+            for found in self._some(prompts[start : start + ROWS], first + start, options)
+        ]
 
-    def _some(self, prompts: Sequence[str], start: int, options: DecodingConfig) -> list[list[Alternative]]:
-        prefixes = [self.tokenizer.encode(prompt) for prompt in prompts[start : start + ROWS]]
+    def complete_lines(
+        self, lines: Iterable[str], options: DecodingConfig | None = None, *, chunk: int = 2048
+    ) -> Iterator[list[Alternative]]:
+        """`complete` for a stream of prompts, `chunk` at a time, in order."""
+        done = 0
+        for some in chunks(lines, chunk):
+            yield from self.complete(some, options, first=done)
+            done += len(some)
+
+    def _some(self, prompts: Sequence[str], first: int, options: DecodingConfig) -> list[list[Alternative]]:
+        prefixes = [self.tokenizer.encode(prompt) for prompt in prompts]
         source = torch.empty(len(prefixes), 0, dtype=torch.long, device=self.model.device)
         lengths = [len(prefix) for prefix in prefixes]
-        seeds = range(start, start + len(prefixes))
-        request = SearchRequest(source, lengths, options, prefixes, seeds=seeds)
+        seeds = range(first, first + len(prefixes))
+        request = SearchRequest(source, lengths, options, prefixes, seeds=seeds, never=(PAD, BOS, UNK))
         return [
-            [
-                Alternative(
-                    self.tokenizer.decode(found.tokens),
-                    found.score,
-                    found.log_probability,
-                    tuple(self.tokenizer.pieces(found.tokens)),
-                    found.token_log_probabilities,
-                )
-                for found in hypotheses
-            ]
-            for hypotheses in search(self.model, request)
+            [self._alternative(prompt, prefix, one) for one in hypotheses]
+            for prompt, prefix, hypotheses in zip(prompts, prefixes, search(self.model, request), strict=True)
         ]
+
+    def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
+        return Alternative(
+            self._text(prompt, prefix, found.tokens),
+            found.score,
+            found.log_probability,
+            tuple(self.tokenizer.pieces(found.tokens)),
+            found.token_log_probabilities,
+        )
+
+    def _text(self, prompt: str, prefix: list[int], tokens: Sequence[int]) -> str:
+        # The prompt as it was written, not as its ids read: an unknown word of it stays what it is.
+        whole, beginning = self.tokenizer.decode(tokens), self.tokenizer.decode(prefix)
+        if not whole.startswith(beginning):
+            return whole
+        rest = whole.removeprefix(beginning)
+        if self.tokenizer.kind == "word" and prompt[-1:].isspace():
+            rest = rest.removeprefix(" ")
+        return prompt + rest
+
+
+def load_completer(path: str | Path, *, device: str = "auto") -> Completer | Filler:
+    """What completes with the model of a directory: a `Filler` if it is a masked model, else a `Completer`.
+
+    Raises:
+        ModelError: it is an encoder-decoder, or damaged.
+    """
+    loaded = load_language_model(path, device=device)
+    if isinstance(loaded.model, MaskedLM):
+        return Filler(loaded.model, loaded.tokenizer)
+    return Completer.of(loaded, path)
+
+
+def format_outputs(
+    outputs: Sequence[Alternative] | Sequence[Filling],
+    number: int | None,
+    *,
+    n_best: bool = False,
+    as_json: bool = False,
+) -> Iterator[str]:
+    """The lines to print for one prompt, without their ends.
+
+    A prompt from a file gives a line: its best output, or with `n_best` a line `number TAB score TAB text` for each
+    (for fillings: probability). One that stands alone gives its outputs as they are, fillings with their probability
+    before them if `n_best`. As JSON, an object for each output.
+
+    Args:
+        outputs: of one prompt, best first.
+        number: of its line, from 1; None if it stands alone.
+        n_best: print all, with their numbers.
+        as_json: print objects.
+    """
+    for one in outputs if n_best or number is None else outputs[:1]:
+        filling = isinstance(one, Filling)
+        value = one.probability if isinstance(one, Filling) else one.score
+        if as_json:
+            line = {} if number is None else {"line": number}
+            yield json.dumps({**line, **asdict(one)}, ensure_ascii=False)
+        elif number is None:
+            yield f"{value:.4f}\t{one.text}" if n_best and filling else one.text
+        else:
+            yield f"{number}\t{value:.4f}\t{one_line(one.text)}" if n_best else one_line(one.text)

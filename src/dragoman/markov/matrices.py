@@ -59,21 +59,26 @@ class MatrixSkips(MaskedSkips):
     @cached_property
     def feature_matrix(self) -> Float[Tensor, "inputs features"]:
         """Sparse, 1 and -1; row: last word, vocab + earlier word, or the constant at the end."""
-        pairs, size = self.pairs.contexts[self._open], len(self._open)
+        return self._features(self._open)
+
+    @cached_property
+    def transition_matrix(self) -> Float[Tensor, "features {self.vocab}"]:
+        """Sparse; the fractions of what followed each feature."""
+        return self._transitions(self._open)
+
+    def _features(self, chosen: Tensor) -> Tensor:
+        """The columns of some features."""
+        pairs, size = self.pairs.contexts[chosen], len(chosen)
         rows = torch.cat([pairs % self.vocab, self.vocab + pairs // self.vocab, torch.full((size,), 2 * self.vocab)])
         ones = torch.ones(size, dtype=torch.float64)
         shape = (2 * self.vocab + 1, size)
         return _sparse(rows, torch.arange(size).repeat(3), torch.cat([ones, ones, -ones]), shape)
 
-    @cached_property
-    def transition_matrix(self) -> Float[Tensor, "features {self.vocab}"]:
-        """Sparse; the fractions of what followed each feature."""
-        number = torch.full_like(self.pairs.contexts, -1)
-        number[self._open] = torch.arange(len(self._open))
-        old = self.pairs.row_of_entry
-        row, fraction = number[old], self.pairs.counts / self.pairs.totals[old].double()
-        kept = row >= 0
-        return _sparse(row[kept], self.pairs.words[kept], fraction[kept], (len(self._open), self.vocab))
+    def _transitions(self, chosen: Tensor) -> Tensor:
+        """The rows of some features."""
+        entries, rows = self.pairs.entries_of(chosen)
+        fractions = self.pairs.counts[entries] / self.pairs.totals[chosen][rows].double()
+        return _sparse(rows, self.pairs.words[entries], fractions, (len(chosen), self.vocab))
 
     def attend(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows inputs"]:
         """Step 1: `[last, attended, 1]` for each history."""
@@ -87,8 +92,16 @@ class MatrixSkips(MaskedSkips):
         return _times(self.attend(history), self.feature_matrix).relu()
 
     def evidence(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
-        """Step 3: the votes for each next word."""
-        return _times(self.features(history), self.transition_matrix)
+        """Step 3: the votes for each next word.
+
+        Without its last word a feature is never above 0, since nothing attended is above 1: so the features of last
+        words that no history has are left out of both products, which makes them some ten times smaller.
+        """
+        there = torch.zeros(self.vocab, dtype=torch.bool)
+        there[history[:, -1]] = True
+        chosen = self._open[there[self.pairs.contexts[self._open] % self.vocab]]
+        features = _times(self.attend(history), self._features(chosen)).relu()
+        return _times(features, self._transitions(chosen))
 
     def feed_forward(self) -> FeedForward:
         """Steps 2 and 3 as the Transformer's own block, its matrices in full: for a small vocabulary.

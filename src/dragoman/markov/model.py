@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -88,6 +89,11 @@ class MarkovModel(ABC):
     def evidence(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
         """What speaks for each next word; `history` begins with `<s>` and may be cut to what the rung looks back."""
 
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers it has learned: a count for each transition that occurred, a weight for each mask."""
+
     @abstractmethod
     def parts(self) -> dict[str, Any]:
         """The tensors that a file keeps."""
@@ -104,10 +110,16 @@ class MarkovModel(ABC):
     def probabilities(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
         """The distribution of the next word of each row; arguments as for `evidence`."""
         mass = self._heard(history)
-        mass[:, [index for index in range(self.vocab) if index not in (PAD, BOS)]] += self.k
+        mass += self._added
         if self.lower is not None and self.backoff:
             mass += self.backoff * self.lower.probabilities(history)
         return mass / mass.sum(-1, keepdim=True)
+
+    @cached_property
+    def _added(self) -> Tensor:
+        added = torch.full((self.vocab,), self.k, dtype=torch.float64)
+        added[[PAD, BOS]] = 0.0
+        return added
 
     def _heard(self, history: Tensor) -> Tensor:
         mass = self.evidence(history)

@@ -83,6 +83,11 @@ class _Order(MarkovModel):
             rows[known], torch.ones(int(known.sum()), dtype=torch.float64), known.nonzero()[:, 0], size
         )
 
+    @property
+    def numbers(self) -> int:
+        """The counts."""
+        return len(self.table.counts)
+
     def parts(self) -> dict[str, Any]:
         """The table of counts."""
         return self.table.tensors()

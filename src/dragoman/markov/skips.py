@@ -1,6 +1,6 @@
 """Second order with skips: every earlier word forms a feature with the last one, and the features vote.
 
-What decides may stand far back. In these two sentences, equally frequent, it is eight words before *ran*:
+What decides may stand far back. In these two sentences, equally frequent, it is seven words before *ran*:
 
 >>> words = "<pad> <unk> <s> </s> check the program battery log and find out whether it ran down please".split()
 >>> def ids(text):
@@ -110,6 +110,11 @@ class Skips(MarkovModel):
         """The votes for each word after an unframed history."""
         return self.evidence(torch.tensor([[BOS, *history]]))[0]
 
+    @property
+    def numbers(self) -> int:
+        """The counts of both tables."""
+        return len(self.pairs.counts) + len(self.first.counts)
+
     def parts(self) -> dict[str, Any]:
         """Both tables of counts, and the mask."""
         tables = {"pairs": self.pairs, "first": self.first}
@@ -144,6 +149,11 @@ class MaskedSkips(Skips):
     @classmethod
     def _learned(cls, sequences: Sequences, pairs: Transitions, first: Transitions) -> Tensor | None:
         return learn_mask(sequences, pairs, first)
+
+    @property
+    def numbers(self) -> int:
+        """The counts of both tables, and the mask."""
+        return super().numbers + len(self.mask)
 
     def attended(self, last: int) -> Int[Tensor, " words"]:
         """The earlier words that the last word attends to."""

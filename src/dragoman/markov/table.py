@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Transitions:
         """The row that each entry stands in."""
         return torch.repeat_interleave(torch.arange(len(self.contexts)), self.offsets.diff())
 
-    @property
+    @cached_property
     def totals(self) -> Int[Tensor, " rows"]:
         """How often each context occurred."""
         return torch.zeros_like(self.contexts).index_add(0, self.row_of_entry, self.counts)
@@ -72,6 +73,13 @@ class Transitions:
             return torch.zeros_like(contexts), torch.zeros_like(contexts, dtype=torch.bool)
         rows = torch.searchsorted(self.contexts, contexts).clamp(max=len(self.contexts) - 1)
         return rows, self.contexts[rows] == contexts
+
+    def entries_of(self, rows: Int[Tensor, " taken"]) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
+        """The entries of some rows, row after row, and for each entry the place in `rows` of the row it is of."""
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        places = torch.repeat_interleave(torch.arange(len(rows)), lengths)
+        within = torch.arange(len(places)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+        return self.offsets[rows][places] + within, places
 
     def add_rows(
         self,
@@ -88,10 +96,7 @@ class Transitions:
             owners: the line of the result that each is added to.
             batch: lines of the result.
         """
-        lengths = self.offsets[rows + 1] - self.offsets[rows]
-        taken = torch.repeat_interleave(torch.arange(len(rows)), lengths)
-        within = torch.arange(len(taken)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-        entries = self.offsets[rows][taken] + within
+        entries, taken = self.entries_of(rows)
         result = torch.zeros(batch, self.vocab, dtype=torch.float64)
         place = owners[taken], self.words[entries]
         return result.index_put_(place, self.counts[entries] * weights[taken], accumulate=True)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError
 from dragoman.nn import (
+    AttentionPositions,
     CausalLM,
     Decoder,
     DecoderLayer,
@@ -23,6 +24,8 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
+    RelativePositions,
+    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
     Transformer,
@@ -39,15 +42,18 @@ def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
     come from PyTorch's global generator: seed it first.
 
     Raises:
-        ConfigError: a vocabulary size is missing.
+        ConfigError: a vocabulary size is missing, or the family is one that is counted, not built.
     """
+    families = {"transformer": _transformer, "causal": _causal, "masked": _masked}
+    if config.family not in families:
+        hint = "`dragoman complete` and `dragoman score` run Markov models"
+        raise ConfigError("a Markov model has no layers to build", found=config.family, hint=hint)
     config = config.with_paper_defaults()
     needed = ("source_vocab", "target_vocab") if config.family == "transformer" else ("target_vocab",)
     if missing := [name for name in needed if getattr(config, name) is None]:
         raise ConfigError(
             f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
         )
-    families = {"transformer": _transformer, "causal": _causal, "masked": _masked}
     return families[config.family](_Parts(config))
 
 
@@ -61,10 +67,21 @@ class _Parts:
 
     def embedding(self, vocab: int | None) -> InputEmbedding:
         assert vocab is not None
-        positions = SinusoidalPositions(self.d_model, layout=self.config.positions)
+        added = self.config.positions in ("interleaved", "concatenated")
+        positions = SinusoidalPositions(self.d_model, layout=self.config.positions) if added else None
         return InputEmbedding(TokenEmbedding(vocab, self.d_model, PAD), positions, self.config.dropout or 0.0)
 
-    def attention(self) -> MultiHeadAttention:
+    def positions(self) -> AttentionPositions | None:
+        config = self.config
+        assert config.num_heads is not None
+        d_k = config.d_k or self.d_model // config.num_heads
+        if config.positions == "rotary":
+            return RotaryPositions(d_k)
+        if config.positions == "relative":
+            return RelativePositions(d_k, config.relative_distance)
+        return None
+
+    def attention(self, positions: AttentionPositions | None = None) -> MultiHeadAttention:
         config = self.config
         assert config.num_heads is not None
         return MultiHeadAttention(
@@ -74,6 +91,7 @@ class _Parts:
             d_v=config.d_v,
             dropout=config.attention_dropout,
             bias=config.bias,
+            positions=positions,
         )
 
     def feed_forward(self) -> FeedForward:
@@ -94,14 +112,19 @@ class _Parts:
 
     def encoder(self) -> Encoder:
         layers = [
-            EncoderLayer(self.attention(), self.feed_forward(), self.residual)
+            EncoderLayer(self.attention(self.positions()), self.feed_forward(), self.residual)
             for _ in range(self.config.num_encoder_layers or 0)
         ]
         return Encoder(layers, self.final_norm())
 
     def decoder(self, *, cross: bool) -> Decoder:
         layers = [
-            DecoderLayer(self.attention(), self.feed_forward(), self.residual, self.attention() if cross else None)
+            DecoderLayer(
+                self.attention(self.positions()),
+                self.feed_forward(),
+                self.residual,
+                self.attention() if cross else None,
+            )
             for _ in range(self.config.num_decoder_layers or 0)
         ]
         return Decoder(layers, self.final_norm())

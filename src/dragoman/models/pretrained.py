@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import DecodingConfig, ModelConfig, Section, validated
+from dragoman.config import DecodingConfig, Markov, ModelConfig, Section, validated
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
 from dragoman.models.build import build_model
@@ -72,6 +73,11 @@ def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -
     """
     directory = Path(directory)
     config, decoding, languages = read_config(directory)
+    if config.family in get_args(Markov):
+        hint = "`dragoman complete` and `dragoman score` run it"
+        expected = "an encoder-decoder, causal or masked model"
+        raise ModelError("a Markov model is no Transformer", file=directory, expected=expected, found=config.family,
+                         hint=hint)  # fmt: skip
     try:
         with torch.device("meta"):
             model = build_model(config)

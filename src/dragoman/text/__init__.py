@@ -4,6 +4,8 @@ from dragoman.text.corpus import Pair, ParallelCorpus, guess_language
 from dragoman.text.lines import Line, ReadCounts, read_lines, scan_stream
 from dragoman.text.report import CorpusReport, corpus_report
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from dragoman.text.text_corpus import TextCorpus, TextLine
+from dragoman.text.text_report import TextReport, text_report
 from dragoman.text.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
@@ -20,6 +22,9 @@ __all__ = [
     "ParallelCorpus",
     "ReadCounts",
     "SentencePieceTokenizer",
+    "TextCorpus",
+    "TextLine",
+    "TextReport",
     "Tokenizer",
     "TokenizerPair",
     "Vocabulary",
@@ -27,4 +32,5 @@ __all__ = [
     "guess_language",
     "read_lines",
     "scan_stream",
+    "text_report",
 ]

@@ -30,6 +30,16 @@ class Pair(NamedTuple):
     file: str
     line: int
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Its texts; by the first of them it is known."""
+        return self.source, self.target
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no side is empty."""
+        return all(side.strip() for side in self.sides)
+
 
 @dataclass(frozen=True)
 class ParallelCorpus:

@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from dragoman.text.corpus import SUSPICIOUS_LENGTH, SUSPICIOUS_RATIO, Pair
 from dragoman.text.keys import skeleton, text_hash
+from dragoman.text.side_report import SideReport, SideTally, chunks, damage_warnings, side_lines
 from dragoman.text.sides import SideProfiles
 
-_CHUNK = 5000
 _EXAMPLES = 5
-_ODDITIES = {
-    "blanks at an end": re.compile(r"\A\s|\s\Z"),
-    "several blanks in a row": re.compile(r"\S\s\s+\S"),
-    "tabs": re.compile(r"\t"),
-    "control characters": re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"),
-    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
-    "replacement characters": re.compile("\ufffd"),
-}
-_NOT_NFC = "characters that are not composed (NFC)"
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """Lengths of the texts of one side."""
-
-    mean: float = 0.0
-    median: int = 0
-    p95: int = 0
-    max: int = 0
-
-
-@dataclass(frozen=True)
-class SideReport:
-    """One side of a corpus: lengths in characters and in whitespace-separated tokens, and lines with oddities."""
-
-    empty: int
-    characters: Lengths
-    tokens: Lengths
-    oddities: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -128,11 +95,11 @@ def corpus_report(
         DataError: a file cannot be read as text.
     """
     tally = _Tally(keys=dev is not None or test is not None)
-    for pairs in _chunks(train):
+    for pairs in chunks(train):
         tally.add(pairs)
     usual = float(np.median(tally.ratios)) if len(tally.ratios) else 0.0
     outliers, swapped = _Finder(), _Finder()
-    for pairs in _chunks(train):
+    for pairs in chunks(train):
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         outliers.add(pairs, _far(sources, targets, usual))
         swapped.add(pairs, tally.profiles.exchanged(sources, targets, counted=True))
@@ -150,33 +117,12 @@ def corpus_report(
     )
 
 
-@dataclass
-class _Side:
-    empty: int = 0
-    characters: Counter[int] = field(default_factory=Counter)
-    tokens: Counter[int] = field(default_factory=Counter)
-    oddities: Counter[str] = field(default_factory=Counter)
-
-    def add(self, text: str) -> None:
-        self.characters[len(text)] += 1
-        self.tokens[len(text.split())] += 1
-        self.empty += not text.strip()
-        for name, pattern in _ODDITIES.items():
-            if pattern.search(text):
-                self.oddities[name] += 1
-        if not unicodedata.is_normalized("NFC", text):
-            self.oddities[_NOT_NFC] += 1
-
-    def report(self) -> SideReport:
-        return SideReport(self.empty, _lengths(self.characters), _lengths(self.tokens), dict(self.oddities))
-
-
 class _Tally:
     """The first pass: counts, hashes and character profiles."""
 
     def __init__(self, *, keys: bool) -> None:
         self.pairs = self.copies = 0
-        self.source, self.target = _Side(), _Side()
+        self.source, self.target = SideTally(), SideTally()
         self.profiles = SideProfiles()
         self.ratios = array("f")
         self._sources, self._pairs = array("Q"), array("Q")
@@ -238,7 +184,7 @@ class _Finder:
 
 def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
     keys, swapped, empty, total = Keys(), _Finder(), [0, 0], 0
-    for pairs in _chunks(held_out):
+    for pairs in chunks(held_out):
         total += len(pairs)
         for pair in pairs:
             keys.add(pair.source, pair.target)
@@ -258,12 +204,6 @@ def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
     )
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    stream = iter(pairs)
-    while chunk := list(islice(stream, _CHUNK)):
-        yield chunk
-
-
 def _log_ratios(sources: list[str], targets: list[str]) -> np.ndarray:
     left, right = (np.array([len(text) for text in texts], dtype=np.float64) for texts in (sources, targets))
     return np.log((left + 1) / (right + 1))
@@ -277,26 +217,10 @@ def _far(sources: list[str], targets: list[str], usual: float) -> np.ndarray:
     return long & (np.abs(_log_ratios(sources, targets) - usual) > np.log(SUSPICIOUS_RATIO))
 
 
-def _lengths(counts: Counter[int]) -> Lengths:
-    total = counts.total()
-    if not total:
-        return Lengths()
-    lengths = np.array(sorted(counts))
-    upto = np.cumsum([counts[int(length)] for length in lengths])
-    median, p95 = (int(lengths[np.searchsorted(upto, share * total)]) for share in (0.5, 0.95))
-    return Lengths(round(sum(n * c for n, c in counts.items()) / total, 2), median, p95, int(lengths[-1]))
-
-
 def _lines(report: CorpusReport) -> Iterator[str]:
     yield f"{report.pairs:,} pairs"
-    for name, side in (("source", report.source), ("target", report.target)):
-        for unit, lengths in (("characters", side.characters), ("tokens", side.tokens)):
-            yield (
-                f"{name} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % up to {lengths.p95}, "
-                f"longest {lengths.max:,}"
-            )
-        yield f"{name} empty lines: {side.empty:,}"
-        yield from (f"{name} lines with {oddity}: {count:,}" for oddity, count in sorted(side.oddities.items()))
+    yield from side_lines("source", report.source)
+    yield from side_lines("target", report.target)
     yield f"exact repetitions of a pair: {report.duplicate_pairs:,}"
     yield f"sources with several targets: {report.ambiguous_sources:,}"
     yield f"target is a copy of the source: {report.copies:,}"
@@ -334,9 +258,7 @@ def _warnings(report: CorpusReport) -> Iterator[str]:
         yield f"pairs with an unusual ratio of lengths: {_said(report.length_outliers)}"
     if report.swapped.count > max(2, 0.001 * pairs):
         yield f"source and target are probably exchanged in {_said(report.swapped)}"
-    for name in ("control characters", "replacement characters"):
-        if count := report.source.oddities.get(name, 0) + report.target.oddities.get(name, 0):
-            yield f"{count:,} lines have {name}: the text was probably damaged earlier"
+    yield from damage_warnings(report.source, report.target)
     for name, part in _held_out(report):
         if part.swapped.count > 0.5 * part.pairs:
             yield f"the {name} files look exchanged: source where target should be"

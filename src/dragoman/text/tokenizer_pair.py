@@ -86,6 +86,28 @@ class TokenizerPair:
         report(f"tokenizers: {source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)")
         return cls(source, target)
 
+    @classmethod
+    def train_one(
+        cls,
+        lines: Iterable[Pair],
+        config: TokenizerConfig,
+        *,
+        mask: bool = False,
+        report: Callable[[str], None] = _silent,
+    ) -> TokenizerPair:
+        """One tokenizer for the targets, which stands for both sides: for models of one text.
+
+        Arguments and errors are those of `train`; `joint` has no meaning here.
+        """
+        statistics = TextStatistics()
+        for line in lines:
+            statistics.add(line.target)
+        wanted = config.target_kind or config.kind
+        kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
+        tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask)
+        report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
+        return cls(tokenizer, tokenizer)
+
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.model` or `vocabulary.json`, or for two vocabularies a `.source.` and a `.target.` file."""
         folder = Path(directory)

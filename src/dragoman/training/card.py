@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,9 +12,54 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.files import write_bytes
-from dragoman.training.trainer import Progress
+from dragoman.training.progress import Progress
 from dragoman.training.validate import Validation
 
+
+@dataclass(frozen=True)
+class Kind:
+    """How a family of models is spoken of."""
+
+    title: str
+    stack: str
+    labels: str
+    per: str
+    accuracy: str
+    command: str
+    python: str
+
+
+KINDS = {
+    "transformer": Kind(
+        title="",
+        stack="An encoder-decoder Transformer",
+        labels="target tokens",
+        per="per target token",
+        accuracy="teacher-forced",
+        command='echo "..." | dragoman translate {name}',
+        python='import dragoman\ndragoman.Translator.from_pretrained("{name}").translate(["..."])[0].text',
+    ),
+    "causal": Kind(
+        title="a causal language model",
+        stack="A decoder-only Transformer, which predicts each token from those before it",
+        labels="tokens",
+        per="per token, `</s>` counted",
+        accuracy="in percent, teacher-forced",
+        command='dragoman complete {name} "..."\ndragoman score {name} --text FILE',
+        python='import dragoman\ndragoman.Completer.from_pretrained("{name}").complete(["..."])[0][0].text',
+    ),
+    "masked": Kind(
+        title="a masked language model",
+        stack="An encoder-only Transformer, which predicts hidden tokens from all others",
+        labels="hidden tokens",
+        per="per hidden token, 15 % of a line being hidden at once",
+        accuracy="in percent, of the hidden tokens",
+        command='dragoman complete {name} "... <mask> ..."\ndragoman score {name} --text FILE',
+        python=(
+            'from dragoman.decoding import Filler\nFiller.from_pretrained("{name}").fill(["... <mask> ..."])[0][0].text'
+        ),
+    ),
+}
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -39,8 +85,8 @@ def write_card(
     """
     sections = [
         _head(directory, config, data, kept),
-        _scores(data, result),
-        _use(directory),
+        _scores(config, data, result),
+        _use(config, directory),
         _data(data),
         _training(config, data, progress, command),
     ]
@@ -48,45 +94,52 @@ def write_card(
 
 
 def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> str:
-    source, target = data.languages[0] or "source", data.languages[1] or "target"
-    model = config.model
-    layers = f"{model.num_encoder_layers}+{model.num_decoder_layers}"
-    return f"""# {directory.resolve().name}: {source} → {target}
+    model, tokenizers, name = config.model, data.tokenizers, directory.resolve().name
+    if model.learns_pairs:
+        title = f"{name}: {data.languages[0] or 'source'} → {data.languages[1] or 'target'}"
+        layers = f"{model.num_encoder_layers}+{model.num_decoder_layers}"
+        vocabulary = f"Source vocabulary\n{model.source_vocab:,} ({tokenizers.source.kind}), target vocabulary"
+        joint = ", joint" if tokenizers.joint else ""
+    else:
+        title = f"{name}: {KINDS[model.family].title}" + (f" of {data.languages[1]}" if data.languages[1] else "")
+        layers = f"{model.num_decoder_layers if model.family == 'causal' else model.num_encoder_layers}"
+        vocabulary, joint = "Vocabulary", ""
+    return f"""# {title}
 
-An encoder-decoder Transformer: {layers} layers, d_model {model.d_model}, {model.num_heads} heads, d_ff {model.d_ff},
-{model.norm}-norm, dropout {model.dropout}, embeddings tied: {model.tie_embeddings}. Source vocabulary
-{model.source_vocab:,} ({data.tokenizers.source.kind}), target vocabulary {model.target_vocab:,}
-({data.tokenizers.target.kind}){", joint" if data.tokenizers.joint else ""}. The weights are {kept}.
+{KINDS[model.family].stack}: {layers} layers, d_model {model.d_model}, {model.num_heads} heads, d_ff {model.d_ff},
+{model.norm}-norm, dropout {model.dropout}, embeddings tied: {model.tie_embeddings}. {vocabulary} {model.target_vocab:,}
+({tokenizers.target.kind}){joint}. The weights are {kept}.
 """
 
 
-def _scores(data: Prepared, result: Validation) -> str:
+def _scores(config: TrainConfig, data: Prepared, result: Validation) -> str:
+    kind, unit = KINDS[config.model.family], data.counts["dev"].unit
     rows = [f"| {name} | {value:.2f} | `{result.signatures[name]}` |" for name, value in result.scores.items()]
+    verb = "score" if data.is_text else "evaluate"
     return "\n".join(
         [
-            f"## On the held-out pairs ({len(data.dev):,})\n",
-            "| metric | score | signature |",
+            f"## On the held-out {unit} ({len(data.dev):,})\n",
+            f"| metric | score | {'signature' if rows else 'meaning'} |",
             "|---|---|---|",
             *rows,
-            f"| loss | {result.loss:.4f} | nats per target token |",
-            f"| perplexity | {result.perplexity:.3f} | per target token |",
-            f"| token accuracy | {100 * result.accuracy:.2f} | teacher-forced |",
-            "\nThe held-out pairs also chose the weights, so these numbers flatter a little; judge on other text with",
-            "`dragoman evaluate`.\n",
+            f"| loss | {result.loss:.4f} | nats {kind.per} |",
+            f"| {result.perplexity_name.replace('_', '-')} | {result.perplexity:.3f} | {kind.per} |",
+            f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
+            f"\nThe held-out {unit} also chose the weights, so these numbers flatter a little; judge on other text",
+            f"with `dragoman {verb}`.\n",
         ]
     )
 
 
-def _use(directory: Path) -> str:
-    name = directory.resolve().name
+def _use(config: TrainConfig, directory: Path) -> str:
+    kind, name = KINDS[config.model.family], directory.resolve().name
     return f"""## Use
 
 ```
-echo "..." | dragoman translate {name}
+{kind.command.format(name=name)}
 ```
 ```python
-import dragoman
-dragoman.Translator.from_pretrained("{name}").translate(["..."])[0].text
+{kind.python.format(name=name)}
 ```
 """
 
@@ -100,12 +153,13 @@ def _data(data: Prepared) -> str:
 def _training(config: TrainConfig, data: Prepared, progress: Progress, command: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     training = config.training
+    labels = KINDS[config.model.family].labels
     threads = "one thread" if torch.get_num_threads() == 1 else f"{torch.get_num_threads()} threads"
     return f"""## Training
 
 `{command}`
 
-{progress.step:,} updates ({progress.epoch + 1} epochs, {progress.labels:,} target tokens) in {progress.seconds:,.0f}
+{progress.step:,} updates ({progress.epoch + 1} epochs, {progress.labels:,} {labels}) in {progress.seconds:,.0f}
 seconds with {threads} on {platform.machine()} {platform.system()}, seed {training.seed};
 best validation ({config.validation.metric}) at step {progress.best_step:,}. All settings: `config.toml`.
 

@@ -9,6 +9,8 @@ The rule, by T, the number of target tokens of the training set:
 | below 15 million | 512 | 1024 | 4 | 5 + 5 | 0.3 | 30 |
 | more | 512 | 2048 | 8 | 6 + 6 | 0.1 | 10 |
 
+A model of one text has the tokens of the text for T, and one stack of layers instead of two.
+
 A CPU alone goes no further than the second row. An update has T/150 target tokens, within 1024 and 4096 on a CPU,
 within 4096 and 16384 elsewhere.
 """
@@ -25,7 +27,7 @@ from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
-from dragoman.nn import Transformer
+from dragoman.training.tasks import task_of
 
 
 @dataclass(frozen=True)
@@ -79,31 +81,50 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     Raises:
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
     """
-    tokens = target_tokens(data)
-    sizes = {"source_vocab": len(data.tokenizers.source), "target_vocab": len(data.tokenizers.target)}
+    tokens, pairs = target_tokens(data), config.model.learns_pairs
+    source_vocab = len(data.tokenizers.source) if pairs else None
+    sizes = {"source_vocab": source_vocab, "target_vocab": len(data.tokenizers.target)}
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.model_dump(), **sizes},
         "data": {**config.data.model_dump(), **languages},
     }
     choices = _Choices(config.replace(known))
+    task = task_of(choices.config)
     size, reason = _size(tokens, device)
-    choices.choose("model", reason, _shape(config.model, size))
+    choices.choose("model", reason, _shape(config.model, size, task.layers))
+    if pairs:
+        _choose_for_pairs(choices, data)
+    else:
+        _choose_for_text(choices)
+    _choose_training(choices, tokens, size.epochs, device)
+    if (metric := choices.config.validation.metric) not in task.metrics:
+        family, hint = config.model.family, "leave validation.metric out"
+        raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
+    return choices.config, choices.made
+
+
+def _choose_for_pairs(choices: _Choices, data: Prepared) -> None:
     joint = data.tokenizers.joint
-    if config.model.tie_embeddings == "all" and not joint:
+    if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
     why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
-    _choose_training(choices, tokens, size.epochs, device)
+    choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     words = data.tokenizers.target.kind == "word"
-    metric = ("exact", "the target is a sequence of symbols") if words else ("bleu", "the target is text")
-    choices.choose("validation", metric[1], {"metric": metric[0]})
-    return choices.config, choices.made
+    metric, why = ("exact", "the target is a sequence of symbols") if words else ("bleu", "the target is text")
+    choices.choose("validation", why, {"metric": metric})
+
+
+def _choose_for_text(choices: _Choices) -> None:
+    choices.choose("model", "embedding and generator are shared", {"tie_embeddings": "decoder"})
+    choices.choose("training", "probabilities are what counts", {"label_smoothing": 0.0})
+    choices.choose("validation", "a text has no references", {"metric": "loss"})
 
 
 def target_tokens(data: Prepared) -> int:
-    """Labels of the training set: target tokens and an `</s>` each."""
+    """Tokens of the training set on the target side, with an `</s>` each: the labels, where all of them are learned."""
     return int(data.train.target_lengths.sum()) + len(data.train)
 
 
@@ -116,13 +137,12 @@ def _size(tokens: int, device: torch.device) -> tuple[Size, str]:
     return SIZES[row], reason
 
 
-def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
+def _shape(model: ModelConfig, size: Size, layers: tuple[str, ...]) -> dict[str, object]:
     heads = int(size.model["num_heads"])
     if model.d_model is not None and not (model.d_k and model.d_v):
         heads = next(count for count in range(heads, 0, -1) if model.d_model % count == 0)
-    layers = size.model["layers"]
     shape = {key: value for key, value in size.model.items() if key != "layers"}
-    return {**shape, "num_heads": heads, "num_encoder_layers": layers, "num_decoder_layers": layers}
+    return {**shape, "num_heads": heads, **dict.fromkeys(layers, size.model["layers"])}
 
 
 def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
@@ -157,8 +177,8 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
 def _weights_per_token(config: ModelConfig) -> int:
     with torch.device("meta"):
         model = build_model(config)
-    assert isinstance(model, Transformer)
-    return count_parameters(model.encoder) + count_parameters(model.decoder) + model.generator.weight.numel()
+    stacks = [getattr(model, name) for name in ("encoder", "decoder") if hasattr(model, name)]
+    return sum(map(count_parameters, stacks)) + model.generator.weight.numel()
 
 
 def _operations_per_second(device: torch.device) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dragoman.decoding import LanguageModel, load_language_model
 from dragoman.engines import choose_device, choose_engine
+from dragoman.markov import MarkovModel, is_markov
 from dragoman.models import count_parameters, load_pretrained
 from dragoman.nn import MaskedLM
 from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import list_checkpoints
 
 
@@ -19,6 +22,8 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         ModelError: there is no model, or it is damaged.
     """
     directory = Path(directory)
+    if is_markov(directory):
+        return _describe_counts(directory, load_language_model(directory))
     device = choose_device()
     loaded = load_pretrained(directory, device)
     tokenizers = TokenizerPair.load(directory)
@@ -26,17 +31,33 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     if not isinstance(loaded.model, MaskedLM):
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} on {device} ({reason})"
+    sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
     return {
         "directory": str(directory),
         "parameters": count_parameters(loaded.model),
         "model": loaded.config.model_dump(exclude_none=True),
-        "tokenizers": {
-            "source": f"{tokenizers.source.kind}, {len(tokenizers.source):,} entries",
-            "target": f"{tokenizers.target.kind}, {len(tokenizers.target):,} entries",
-            "joint": tokenizers.joint,
-        },
+        "tokenizers": sides if loaded.config.family == "transformer" else {"text": sides["target"]},
         "languages": loaded.languages.model_dump(exclude_none=True),
-        "decoding": loaded.decoding.model_dump(exclude_none=True),
+        "decoding": {} if isinstance(loaded.model, MaskedLM) else loaded.decoding.model_dump(exclude_none=True),
         "engine": engine,
         "checkpoints": [path.name for path in list_checkpoints(directory / "checkpoints")],
     }
+
+
+def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
+    model = loaded.model
+    assert isinstance(model, MarkovModel)
+    return {
+        "directory": str(directory),
+        "parameters": model.numbers,
+        "model": {"family": model.kind, "target_vocab": model.vocab, "k": model.k, "backoff": model.backoff},
+        "tokenizers": {"text": _entries(loaded.tokenizer)},
+        "languages": loaded.languages.model_dump(exclude_none=True),
+        "decoding": loaded.decoding.model_dump(exclude_none=True),
+        "engine": "none: what was counted is looked up",
+        "checkpoints": [],
+    }
+
+
+def _entries(tokenizer: Tokenizer) -> str:
+    return f"{tokenizer.kind}, {len(tokenizer):,} entries"

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
-from dragoman.files import write_bytes
+from dragoman.files import remove, write_bytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS, TEXT = "metrics.jsonl", "train.log"
+METRICS, TEXT, BOARD = "metrics.jsonl", "train.log", "tensorboard"
 
 
 class RunLog:
@@ -47,6 +47,9 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end_progress()
+        self._close()
+
+    def _close(self) -> None:
         for file in (self._metrics, self._text, self._board):
             if file is not None:
                 with suppress(OSError):
@@ -81,6 +84,14 @@ class RunLog:
             file.flush()
         except OSError as error:
             print(f"cannot write the log: {error.strerror}", file=sys.stderr)
+
+    def discard(self) -> None:
+        """Leave nothing behind: for a run that was refused before it began."""
+        self._close()
+        for name in (METRICS, TEXT, *([BOARD] if self._board is not None else [])):
+            with suppress(OSError):
+                remove(self.directory / name)
+        self._metrics = self._text = self._board = None
 
     def forget_after(self, step: int) -> None:
         """Drop the events after `step` from `metrics.jsonl`: a resumed run will write them again."""
@@ -140,7 +151,7 @@ def _tensorboard(directory: Path) -> SummaryWriter:
     except ImportError as error:
         hint = "pip install 'dragoman[tensorboard]', or leave training.tensorboard off"
         raise ConfigError("TensorBoard is not installed", hint=hint) from error
-    return SummaryWriter(str(directory / "tensorboard"))
+    return SummaryWriter(str(directory / BOARD))
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`train`: from files of pairs to a run directory."""
+"""`train`: from files of pairs, or a text, to a run directory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import Any
 
 import torch
 
-from dragoman.config import TrainConfig, make_config, read_toml, write_toml
+from dragoman.config import FILE_KEYS, Family, TrainConfig, make_config, read_toml, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
 from dragoman.engines import choose_device
-from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.pretrained import check_fit, fill, save_config, save_weights
-from dragoman.nn import Transformer
+from dragoman.models.pretrained import check_fit, fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
@@ -29,16 +28,16 @@ from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, lo
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
+from dragoman.training.markov import is_counted, train_markov
+from dragoman.training.progress import Progress
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
-from dragoman.training.trainer import Progress, Trainer
-from dragoman.training.validate import validate
+from dragoman.training.trainer import Trainer
 
 CONFIG, CARD, CHECKPOINTS = "config.toml", "README.md", "checkpoints"
-FILE_KEYS = {f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs")} | {"prepared"}
 # What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
 CHANGEABLE: dict[str, set[str] | None] = {
-    "data": FILE_KEYS,
+    "data": set(FILE_KEYS),
     "training": {
         "average_last", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps", "patience",
         "save_every", "tensorboard", "threads",
@@ -76,11 +75,15 @@ def train(
     target: str | Path | None = None,
     dev_source: str | Path | None = None,
     dev_target: str | Path | None = None,
+    text: str | Path | None = None,
+    dev_text: str | Path | None = None,
+    family: Family | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     quiet: bool = False,
 ) -> Run:
-    """Train an encoder-decoder on pairs of sequences: prepare, choose what is open, train, keep the best.
+    """Train an encoder-decoder on pairs of sequences, or another family on one text: prepare, choose what is open,
+    train, keep the best.
 
     Give a `TrainConfig`, or just files. SIGTERM and Ctrl-C save a checkpoint and return.
 
@@ -90,6 +93,9 @@ def train(
         target: the file of target lines, aligned.
         dev_source: held-out source lines; without them, some pairs are taken out of training.
         dev_target: held-out target lines.
+        text: with `family` and `out`, instead of pairs: a file of lines, each a sequence.
+        dev_text: held-out lines.
+        family: "causal", "masked", or one of the Markov models.
         out: the run directory.
         resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
         quiet: tell nothing on standard error.
@@ -100,21 +106,34 @@ def train(
         DivergenceError, SaveError, LockedError: as their names say.
     """
     files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-    given = {name: (str(path),) for name, path in files.items() if path is not None}
+    given = {
+        key: (str(path),) for key, path in {**files, "text": text, "dev_text": dev_text}.items() if path is not None
+    }
+    others = {"out": out, "family": family}
     if config is None:
         if out is None:
             raise ConfigError("a run directory is needed", expected="out=...")
-        config = make_config({"out": str(out), "data": given})
-    elif given or out is not None:
-        raise ConfigError("give a config or files, not both", found=", ".join([*given, *(["out"] if out else [])]))
+        model = {} if family is None else {"family": family}
+        config = make_config({"out": str(out), "data": given, "model": model})
+    elif found := [*given, *(key for key, value in others.items() if value is not None)]:
+        raise ConfigError("give a config or files, not both", found=", ".join(found))
+    return _train(config, resume, quiet)
+
+
+def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
     make_directory(directory)
     with RunLock(directory):
         remove_temporaries(directory)
-        given_files = config.data.model_fields_set & FILE_KEYS
+        given_files = config.data.model_fields_set & set(FILE_KEYS)
         config = _reconciled(config, directory, resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
-            return _Session(config, directory, log, given_files).train()
+            try:
+                return _Session(config, directory, log, given_files).train()
+            except DragomanError:
+                if not (directory / CONFIG).exists():
+                    log.discard()
+                raise
 
 
 def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConfig:
@@ -165,11 +184,10 @@ class _Session:
         self.config, self.directory, self.log, self.given_files = config, directory, log, given_files
 
     def train(self) -> Run:
-        family = self.config.model.family
-        if family != "transformer":
-            raise ConfigError("pairs train an encoder-decoder", expected="model.family = transformer", found=family)
         if self.config.training.threads is not None:
             torch.set_num_threads(self.config.training.threads)
+        if is_counted(self.config.model.family):
+            return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
         device = choose_device(self.config.training.device)
         clean_temporaries(self.directory / CHECKPOINTS)
         newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
@@ -205,14 +223,26 @@ class _Session:
             return None
         if not (Path(init) / "config.json").exists():
             raise ModelError("no model to start from", file=init, expected="a run or model directory")
+        self._take_family(Path(init))
         if self.config.tokenizer.model_fields_set:
             self.log.line(f"the tokenizers are those of {init}: the settings of [tokenizer] do not count")
         return Path(init)
 
-    def _prepare(self, start: Path | None) -> Prepared:
-        data = self.config.data
-        if not (data.source or data.pairs or data.prepared):
-            raise DataError("there is nothing to train on", expected="--source and --target files, or --pairs")
+    def _take_family(self, start: Path) -> None:
+        """The family of the model to begin from, unless another was asked for."""
+        model, family = self.config.model, read_config(start)[0].family
+        if "family" in model.model_fields_set and model.family != family:
+            hint = "start from one of the same family, or from nothing"
+            raise ConfigError(
+                "the model to start from is of another family",
+                file=start,
+                expected=model.family,
+                found=family,
+                hint=hint,
+            )
+        self.config = self.config.replace({"model": {**model.model_dump(exclude_unset=True), "family": family}})
+
+    def _prepare(self, start: Path | None = None) -> Prepared:
         tokenizers = None if start is None else TokenizerPair.load(start)
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
@@ -249,7 +279,6 @@ class _Session:
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
         seed_all(self.config.training.seed, -1)
         model = build_model(self.config.model)
-        assert isinstance(model, Transformer)
         if start is not None:
             fill(model, load_pretrained(start).model.state_dict(), start)
             self.log.line(f"starting from the weights of {start}")
@@ -280,7 +309,7 @@ class _Session:
         if self.config.training.average_last > 1 and (count := self._average(trainer)):
             kept = f"the average of the last {count} checkpoints"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
-        final = validate(trainer.model, trainer.data, self.config, trainer.autocast)
+        final = trainer.judge.measure()
         write_card(self.directory, self.config, trainer.data, progress, final, kept, command=_command())
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
@@ -290,14 +319,15 @@ class _Session:
         paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
         own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         trainer.model.load_state_dict(average_checkpoints(paths))
-        result = validate(trainer.model, trainer.data, self.config, trainer.autocast)
-        better = trainer.is_better(result)
+        judge, progress = trainer.judge, trainer.progress
+        result = judge.measure()
+        better = judge.is_better(result, progress)
         if better:
             save_weights(self.directory, trainer.model)
-            trainer.set_best(result)
+            judge.set_best(result, progress)
         trainer.model.load_state_dict(own)
         remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
-        trainer.keep_validation(result, "average", remark)
+        judge.keep(result, progress.step, "average", remark)
         if better:
             trainer.save()  # what is best must be known if training goes on
         return len(paths) if better else 0

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.data import Batch
-from dragoman.nn import Transformer
+from dragoman.config import TrainingConfig
+from dragoman.data import Batch, TextBatch
+from dragoman.nn import CausalLM, MaskedLM, Transformer
 from dragoman.training.loss import LossSums, smoothed_cross_entropy
 
 
@@ -37,37 +38,44 @@ class Sums:
 
 
 def batch_loss(
-    model: Transformer,
-    batch: Batch,
+    model: Transformer | CausalLM | MaskedLM,
+    batch: Batch | TextBatch,
     smoothing: float,
-    hidden: Callable[[Tensor, Tensor], Tensor] | None = None,
+    hidden: Callable[..., Tensor] | None = None,
 ) -> LossSums:
-    """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left.
+    """The loss over all labels of a batch, each position predicted at once (teacher forcing).
 
     Args:
-        model: an encoder-decoder.
-        batch: framed source and target, on the model's device.
+        model: of any family.
+        batch: what such a model is called with, and the labels, on its device.
         smoothing: of the labels.
         hidden: stands for `model.hidden`, e.g. compiled.
     """
-    decoded = (hidden or model.hidden)(batch.source, batch.target[:, :-1])
-    return smoothed_cross_entropy(decoded, model.generator, batch.target[:, 1:], smoothing, model.pad)
+    vectors = (hidden or model.hidden)(*batch.inputs)
+    return smoothed_cross_entropy(vectors, model.generator, batch.labels, smoothing, model.pad)
+
+
+def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextManager[object]:
+    """bfloat16 where it is set, or by default on CUDA; weights and sums stay float32."""
+    if settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
 
 
 def accumulate_gradients(
-    model: Transformer,
-    batches: Sequence[Batch],
+    model: Transformer | CausalLM | MaskedLM,
+    batches: Sequence[Batch | TextBatch],
     labels: int,
     *,
     smoothing: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    hidden: Callable[[Tensor, Tensor], Tensor] | None = None,
+    hidden: Callable[..., Tensor] | None = None,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
     Args:
-        model: an encoder-decoder.
+        model: of any family.
         batches: the micro-batches that this rank runs.
         labels: labels of the whole update, over all its micro-batches and ranks.
         smoothing: of the labels.

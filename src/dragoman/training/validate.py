@@ -1,4 +1,4 @@
-"""What is measured on the held-out pairs."""
+"""What is measured on the held-out part."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from dragoman.config import TrainConfig
-from dragoman.data import Prepared, collate, eval_batches
-from dragoman.decoding import Translator
-from dragoman.evaluation import score
-from dragoman.models import Languages
-from dragoman.nn import Transformer
+from dragoman.data import Prepared, eval_batches
 from dragoman.training.step import Sums, batch_loss
-
-METRICS = ("bleu", "chrf", "exact")
+from dragoman.training.tasks import Model, Task, task_of
 
 
 @dataclass(frozen=True)
@@ -25,11 +20,13 @@ class Validation:
     """Results on the dev set.
 
     Attributes:
-        loss: negative log-likelihood per target token, in nats, without label smoothing.
-        accuracy: share of target tokens that were the likeliest, teacher-forced.
+        loss: negative log-likelihood per predicted token, in nats, without label smoothing.
+        accuracy: share of those tokens that were the likeliest, teacher-forced.
         scores: BLEU, chrF and exact match of the translated dev sentences, in percent; with their signatures below.
+            A model of one text has none.
         signatures: one per score.
-        hypotheses: the translations.
+        hypotheses: the translations; or completed, or filled, lines.
+        perplexity_name: what e to the loss is called.
     """
 
     loss: float
@@ -37,6 +34,7 @@ class Validation:
     scores: dict[str, float]
     signatures: dict[str, str]
     hypotheses: list[str]
+    perplexity_name: str = "perplexity"
 
     @property
     def perplexity(self) -> float:
@@ -49,12 +47,13 @@ class Validation:
 
     def numbers(self) -> dict[str, float]:
         """All of it, for the log."""
-        return {"loss": self.loss, "perplexity": self.perplexity, "accuracy": self.accuracy, **self.scores}
+        return {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy, **self.scores}
 
 
 def dev_loss(
-    model: Transformer,
+    model: Model,
     data: Prepared,
+    task: Task,
     batch_tokens: int,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Sums:
@@ -64,7 +63,7 @@ def dev_loss(
     store = data.dev
     with torch.no_grad():
         for rows in eval_batches(store.source_lengths, store.target_lengths, batch_tokens=batch_tokens):
-            batch = collate(store, rows).to(device)
+            batch = task.batch(store, rows, None).to(device)
             with autocast():
                 part = batch_loss(model, batch, 0.0)
             sums.add(Sums(float(part.loss), float(part.nll), int(part.correct), part.count, batch.source_tokens, 1))
@@ -72,31 +71,25 @@ def dev_loss(
 
 
 def validate(
-    model: Transformer,
+    model: Model,
     data: Prepared,
     config: TrainConfig,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Validation:
-    """Loss over all of the dev set, and scores of (at most `validation.max_sentences`) translations of it."""
+    """Loss over all of the dev set, and what the model makes of (some of) it, scored where it can be."""
+    task = task_of(config)
     was_training = model.training
     model.eval()
     assert config.training.batch_tokens is not None
-    sums = dev_loss(model, data, config.training.batch_tokens, autocast)
-    options = config.decoding
-    if config.validation.search == "greedy":
-        options = options.replace({"beam_size": 1, "n_best": 1, "sampling": False})
-    languages = Languages(source=config.data.source_language, target=config.data.target_language)
-    translator = Translator([model], data.tokenizers, options, languages)
-    sources = data.dev_source[: config.validation.max_sentences]
-    references = data.dev_target[: config.validation.max_sentences]
+    sums = dev_loss(model, data, task, config.training.batch_tokens, autocast)
     with autocast():
-        hypotheses = [translation.text for translation in translator.translate_with(sources, options)]
-    found = score(hypotheses, references, metrics=METRICS, target_language=languages.target, bootstrap=0)
+        outputs = task.outputs(model, data, config)
     model.train(was_training)
     return Validation(
         loss=sums.nll / max(1, sums.labels),
         accuracy=sums.correct / max(1, sums.labels),
-        scores={one.name: one.value for one in found},
-        signatures={one.name: one.signature for one in found},
-        hypotheses=hypotheses,
+        scores={one.name: one.value for one in outputs.scores},
+        signatures={one.name: one.signature for one in outputs.scores},
+        hypotheses=outputs.lines,
+        perplexity_name=task.perplexity,
     )

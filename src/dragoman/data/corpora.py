@@ -1,0 +1,123 @@
+"""The corpora of a config, and all that differs between pairs and one text on the way to token stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.config import PAIR_FILES, TEXT_FILES, DataConfig, TrainConfig
+from dragoman.data.filtering import Counts, Encoded, encode_lines, encode_pairs
+from dragoman.errors import ConfigError
+from dragoman.text import (
+    CorpusReport,
+    Pair,
+    ParallelCorpus,
+    TextCorpus,
+    TextReport,
+    TokenizerPair,
+    corpus_report,
+    guess_language,
+    text_report,
+)
+
+Part = Literal["train", "dev", "test"]
+PARTS: tuple[Part, ...] = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Training, held-out and test part of what a model learns from: pairs, or a text, which is pairs without a source.
+
+    Attributes:
+        train: what is learned from.
+        dev: what validation measures; empty if it is to be split off.
+        test: only compared with `train`.
+        is_text: lines of a text, not pairs.
+    """
+
+    train: ParallelCorpus | TextCorpus
+    dev: ParallelCorpus | TextCorpus
+    test: ParallelCorpus | TextCorpus
+    is_text: bool
+
+    @classmethod
+    def open(cls, config: TrainConfig) -> Corpora:
+        """The corpora that a config names; none is read yet.
+
+        Raises:
+            ConfigError: there is nothing to train on, files are not of the sort that the family of model learns from,
+                or they do not go together.
+        """
+        data, is_text = config.data, not config.model.learns_pairs
+        _check_sort(config)
+        if is_text:
+            train, dev, test = (TextCorpus.from_config(data, part) for part in PARTS)
+        else:
+            train, dev, test = (ParallelCorpus.from_config(data, part) for part in PARTS)
+        return cls(train, dev, test, is_text)
+
+    @property
+    def unit(self) -> Literal["pairs", "lines"]:
+        """What its members are called."""
+        return "lines" if self.is_text else "pairs"
+
+    @property
+    def all(self) -> tuple[ParallelCorpus | TextCorpus, ...]:
+        """The three parts."""
+        return self.train, self.dev, self.test
+
+    def report(self) -> CorpusReport | TextReport:
+        """What the doctor says."""
+        look = text_report if self.is_text else corpus_report
+        return look(self.train, *(part if part.files else None for part in (self.dev, self.test)))
+
+    def train_tokenizers(
+        self, kept: Iterable[Pair], config: TrainConfig, report: Callable[[str], None]
+    ) -> TokenizerPair:
+        """Tokenizers for what is kept of the training part; those of masked models know `<mask>`."""
+        train = TokenizerPair.train_one if self.is_text else TokenizerPair.train
+        return train(kept, config.tokenizer, mask=config.model.family == "masked", report=report)
+
+    def encode(
+        self, kept: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool
+    ) -> Iterator[Encoded]:
+        """What is kept with its ids; `counts` is filled in."""
+        if self.is_text:
+            return encode_lines(kept, tokenizers.target, data, counts)
+        return encode_pairs(kept, tokenizers, data, counts, limit_ratio=limit_ratio)
+
+
+def languages_of(config: TrainConfig) -> tuple[str | None, str | None]:
+    """Two-letter codes of source and target, given or guessed from the names of the files; a text has a target only."""
+    data = config.data
+    if not config.model.learns_pairs:
+        return None, data.target_language or guess_language(data.text)
+    return data.source_language or guess_language(data.source), data.target_language or guess_language(data.target)
+
+
+def _check_sort(config: TrainConfig) -> None:
+    """Refuse a text for an encoder-decoder, pairs for the others, and nothing for any."""
+    pairs, texts = ([key for key in keys if getattr(config.data, key)] for keys in (PAIR_FILES, TEXT_FILES))
+    family = config.model.family
+    if config.model.learns_pairs and texts:
+        raise ConfigError(
+            "an encoder-decoder learns from pairs, not from a text", found=_options(texts),
+            hint="name the family that learns from it (--family causal, masked, first-order, ...), or give pairs",
+        )  # fmt: skip
+    if not config.model.learns_pairs and pairs:
+        raise ConfigError(
+            f"a {family} model learns from one text; pairs train an encoder-decoder", found=_options(pairs),
+            hint="give the text with --text, or leave out --family",
+        )  # fmt: skip
+    if not config.model.learns_pairs and not config.data.text:
+        raise ConfigError("there is nothing to train on: no training text was given", hint="give --text")
+    if not (pairs or texts):
+        raise ConfigError(
+            "there is nothing to train on: no training pairs were given",
+            hint="give --source and --target, or --pairs; or a text with --text and --family",
+        )
+
+
+def _options(keys: list[str]) -> str:
+    return ", ".join("--" + key.replace("_", "-") for key in keys)

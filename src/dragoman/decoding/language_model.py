@@ -1,0 +1,82 @@
+"""Models of one text, from their directories: decoder-only, masked, and the Markov models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.config import DecodingConfig
+from dragoman.engines import ModuleEngine, choose_device, choose_engine
+from dragoman.errors import ModelError
+from dragoman.markov import MarkovModel, is_markov, load
+from dragoman.models import Languages, load_pretrained
+from dragoman.models.pretrained import CONFIG, read_config
+from dragoman.nn import MaskedLM
+from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """What a model directory holds, ready to run.
+
+    Attributes:
+        family: "causal", "masked", a kind of Markov model, or "transformer" (which needs a source besides).
+        model: a next-token model, or the masked model itself.
+        tokenizer: of what the model writes.
+        decoding: the options it was stored with.
+        languages: two-letter codes, where known.
+    """
+
+    family: str
+    model: ModuleEngine | MarkovModel | MaskedLM
+    tokenizer: Tokenizer
+    decoding: DecodingConfig
+    languages: Languages
+
+
+def load_language_model(path: str | Path, *, device: str = "auto", engine: str = "auto") -> LanguageModel:
+    """Load a run or model directory of any family.
+
+    Args:
+        path: the directory.
+        device: where weights go; counts stay on the CPU.
+        engine: which engine runs a decoder; "auto" chooses.
+
+    Raises:
+        ModelError: there is no model, it is damaged, or the vocabulary beside it is another one's.
+    """
+    folder, where = Path(path), choose_device(device)
+    if is_markov(folder):
+        counted = load(folder)
+        plain = DecodingConfig(), Languages()
+        decoding, languages = read_config(folder)[1:] if (folder / CONFIG).exists() else plain
+        return LanguageModel(counted.kind, counted, _tokenizer(folder, counted.vocab), decoding, languages)
+    loaded = load_pretrained(folder, where)
+    tokenizer = _tokenizer(folder, loaded.config.target_vocab)
+    if isinstance(loaded.model, MaskedLM):
+        if tokenizer.mask is None:
+            raise ModelError("the vocabulary of a masked model needs a <mask>", file=folder, found="none")
+        return LanguageModel(loaded.config.family, loaded.model, tokenizer, loaded.decoding, loaded.languages)
+    chosen, _ = choose_engine(loaded.model, engine)
+    return LanguageModel(loaded.config.family, chosen, tokenizer, loaded.decoding, loaded.languages)
+
+
+def _tokenizer(folder: Path, rows: int | None) -> Tokenizer:
+    tokenizer = TokenizerPair.load(folder).target
+    if len(tokenizer) != rows:
+        raise ModelError("the vocabulary does not fit the model", file=folder, expected=rows, found=len(tokenizer))
+    return tokenizer
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """The same lines, some at a time."""
+    waiting: list[str] = []
+    for line in lines:
+        waiting.append(line)
+        if len(waiting) >= size:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting

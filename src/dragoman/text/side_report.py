@@ -1,0 +1,106 @@
+"""One side of a corpus, or the whole of a text: lengths, and lines with something odd in them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+_CHUNK = 5000
+_ODDITIES = {
+    "blanks at an end": re.compile(r"\A\s|\s\Z"),
+    "several blanks in a row": re.compile(r"\S\s\s+\S"),
+    "tabs": re.compile(r"\t"),
+    "control characters": re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"),
+    "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
+    "replacement characters": re.compile("\ufffd"),
+}
+_NOT_NFC = "characters that are not composed (NFC)"
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of the texts of one side."""
+
+    mean: float = 0.0
+    median: int = 0
+    p95: int = 0
+    max: int = 0
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One side of a corpus: lengths in characters and in whitespace-separated tokens, and lines with oddities."""
+
+    empty: int
+    characters: Lengths
+    tokens: Lengths
+    oddities: dict[str, int]
+
+
+@dataclass
+class SideTally:
+    """What a `SideReport` is made of, filled by `add`."""
+
+    empty: int = 0
+    characters: Counter[int] = field(default_factory=Counter)
+    tokens: Counter[int] = field(default_factory=Counter)
+    oddities: Counter[str] = field(default_factory=Counter)
+
+    def add(self, text: str) -> None:
+        """Count one line."""
+        self.characters[len(text)] += 1
+        self.tokens[len(text.split())] += 1
+        self.empty += not text.strip()
+        for name, pattern in _ODDITIES.items():
+            if pattern.search(text):
+                self.oddities[name] += 1
+        if not unicodedata.is_normalized("NFC", text):
+            self.oddities[_NOT_NFC] += 1
+
+    def report(self) -> SideReport:
+        """What was counted so far."""
+        return SideReport(self.empty, _lengths(self.characters), _lengths(self.tokens), dict(self.oddities))
+
+
+def side_lines(name: str, side: SideReport) -> Iterator[str]:
+    """A side as readable lines."""
+    for unit, lengths in (("characters", side.characters), ("tokens", side.tokens)):
+        yield (
+            f"{name} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % up to {lengths.p95}, "
+            f"longest {lengths.max:,}"
+        )
+    yield f"{name} empty lines: {side.empty:,}"
+    yield from (f"{name} lines with {oddity}: {count:,}" for oddity, count in sorted(side.oddities.items()))
+
+
+def damage_warnings(*sides: SideReport) -> Iterator[str]:
+    """A sentence for each sign that the text was damaged before it came here."""
+    for name in ("control characters", "replacement characters"):
+        if count := sum(side.oddities.get(name, 0) for side in sides):
+            yield f"{count:,} lines have {name}: the text was probably damaged earlier"
+
+
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """The same, some thousands at a time."""
+    stream = iter(items)
+    while chunk := list(islice(stream, _CHUNK)):
+        yield chunk
+
+
+def _lengths(counts: Counter[int]) -> Lengths:
+    total = counts.total()
+    if not total:
+        return Lengths()
+    lengths = np.array(sorted(counts))
+    upto = np.cumsum([counts[int(length)] for length in lengths])
+    median, p95 = (int(lengths[np.searchsorted(upto, share * total)]) for share in (0.5, 0.95))
+    return Lengths(round(sum(n * c for n, c in counts.items()) / total, 2), median, p95, int(lengths[-1]))

@@ -1,0 +1,88 @@
+"""Where training stands, and writing that may fail now and then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import SaveError
+from dragoman.training.log import RunLog
+from dragoman.training.step import Sums
+
+MAX_FAILED_IN_A_ROW = 3
+
+
+@dataclass
+class Progress:
+    """Where training stands: with weights and moments, all of its state.
+
+    Attributes:
+        step: updates done, skipped ones included.
+        epoch: the epoch being trained, from 0.
+        update: updates done in this epoch.
+        seconds: training time so far, over all starts of the run.
+        labels: tokens learned from so far, each as often as it was predicted.
+        skipped: updates left out because loss or gradient was not finite.
+        skipped_in_a_row: such updates just now.
+        best: the best validation's value of the metric, larger being better.
+        best_loss: its loss, which decides between equal values.
+        best_step: its step.
+        worse_in_a_row: validations since the best one.
+        validated: the last step that was validated.
+        finished: training has ended, not only been interrupted.
+        sums: losses since the last line of the log.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    update: int = 0
+    seconds: float = 0.0
+    labels: int = 0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best: float | None = None
+    best_loss: float | None = None
+    best_step: int = 0
+    worse_in_a_row: int = 0
+    validated: int = 0
+    finished: bool = False
+    sums: Sums = field(default_factory=Sums)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Progress:
+        """From what a checkpoint kept."""
+        rest: dict[str, Any] = {name: value for name, value in values.items() if name != "sums"}
+        return cls(sums=Sums(**values["sums"]), **rest)
+
+
+class Attempts:
+    """Writes into a run directory; a failure is told and tried again at the next occasion, unless it is the third.
+
+    Args:
+        directory: what errors name.
+        log: where failures are told.
+    """
+
+    def __init__(self, directory: Path, log: RunLog) -> None:
+        self._directory, self._log = directory, log
+        self._failures: Counter[str] = Counter()
+
+    def write(self, what: str, write: Callable[[], object]) -> bool:
+        """Call `write`, which writes `what`; whether it went well.
+
+        Raises:
+            SaveError: it failed for the third time in a row.
+        """
+        try:
+            write()
+        except (SaveError, OSError) as error:
+            self._failures[what] += 1
+            self._log.line(f"{what} not written: {error}")
+            if self._failures[what] >= MAX_FAILED_IN_A_ROW:
+                raise SaveError(f"{what} failed three times in a row", file=self._directory, found=error) from error
+            return False
+        self._failures[what] = 0
+        return True

@@ -1,0 +1,178 @@
+"""What a family of models learns from a prepared corpus: its batches, and what it shows for it on the held-out part.
+
+Everything else about training is the same for all families; whoever needs to know one asks its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+
+from dragoman.config import DecodingConfig, TrainConfig
+from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, collate_causal, collate_masked, eval_batches
+from dragoman.data.masking import FIRST_PIECE
+from dragoman.decoding import Completer, Translator
+from dragoman.engines import ModuleEngine
+from dragoman.evaluation import Score, score
+from dragoman.models import Languages
+from dragoman.nn import CausalLM, MaskedLM, Transformer
+from dragoman.text import Tokenizer
+from dragoman.text.tokenizer import EOS, PAD
+from dragoman.training.seeding import seed_of
+
+Model = Transformer | CausalLM | MaskedLM
+# Of a text, so many held-out lines are completed or filled at each validation, to be read by people.
+SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model makes of held-out sequences: lines to be read, and their scores where there are references."""
+
+    lines: list[str]
+    scores: list[Score] = field(default_factory=list)
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What a family of models learns."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What "best" may mean."""
+        ...
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The settings that count its layers."""
+        ...
+
+    @property
+    def perplexity(self) -> str:
+        """What e to the loss is called."""
+        ...
+
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+        """What is learned from some rows in an epoch, a pure function; epoch None is validation, always the same."""
+        ...
+
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+        """What the model, in evaluation mode, makes of the held-out sequences."""
+        ...
+
+
+def task_of(config: TrainConfig) -> Task:
+    """The task of a config whose vocabulary sizes are known."""
+    if config.model.family == "causal":
+        return Continuing()
+    if config.model.family == "masked":
+        assert config.model.target_vocab is not None
+        return Filling(config.training.seed, config.model.target_vocab)
+    assert config.model.family == "transformer"
+    return Translating()
+
+
+@dataclass(frozen=True)
+class Translating:
+    """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left."""
+
+    metrics: tuple[str, ...] = ("loss", "bleu", "chrf", "exact")
+    layers: tuple[str, ...] = ("num_encoder_layers", "num_decoder_layers")
+    perplexity: str = "perplexity"
+
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+        """Source and target, framed."""
+        return collate(store, rows)
+
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+        """Translations of (at most `validation.max_sentences`) held-out sources, scored."""
+        assert isinstance(model, Transformer)
+        options, most = _search(config), config.validation.max_sentences
+        languages = Languages(source=config.data.source_language, target=config.data.target_language)
+        translator = Translator([model], data.tokenizers, options, languages)
+        lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
+        metrics = [name for name in self.metrics if name != "loss"]
+        scores = score(lines, data.dev_target[:most], metrics=metrics, target_language=languages.target, bootstrap=0)
+        return Outputs(lines, scores)
+
+
+@dataclass(frozen=True)
+class Continuing:
+    """Each token of a line from those before it: the labels are the line shifted left."""
+
+    metrics: tuple[str, ...] = ("loss",)
+    layers: tuple[str, ...] = ("num_decoder_layers",)
+    perplexity: str = "perplexity"
+
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+        """Lines, framed."""
+        return collate_causal(store, rows)
+
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+        """First halves of some held-out lines, each with a TAB and how the model goes on."""
+        assert isinstance(model, CausalLM)
+        options = _search(config)
+        completer = Completer(ModuleEngine(model), data.tokenizers.target, options)
+        prompts = [first_half(line) for line in data.dev_target[: min(SHOWN, config.validation.max_sentences)]]
+        found = completer.complete(prompts, options)
+        rows = zip(prompts, found, strict=True)
+        return Outputs([f"{prompt}\t{best[0].text.removeprefix(prompt)}" for prompt, best in rows])
+
+
+@dataclass(frozen=True)
+class Filling:
+    """The hidden pieces of a line from all others (Devlin et al. 2019).
+
+    Args:
+        seed: of the run; with the epoch and a line's index it determines what is hidden.
+        vocabulary: its size.
+    """
+
+    seed: int
+    vocabulary: int
+    metrics: tuple[str, ...] = ("loss",)
+    layers: tuple[str, ...] = ("num_encoder_layers",)
+    perplexity: str = "pseudo_perplexity"
+
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+        """Lines with hidden pieces, which are the labels; validation hides the same ones whatever the seed."""
+        key = seed_of() if epoch is None else seed_of(self.seed, epoch)
+        return collate_masked(store, rows, key=key, vocabulary=self.vocabulary)
+
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+        """Some held-out lines as the model read them, piece by piece, each with a TAB and the line it made of them."""
+        assert isinstance(model, MaskedLM)
+        assert config.training.batch_tokens is not None
+        device = next(model.parameters()).device
+        lengths = data.dev.target_lengths[: min(SHOWN, config.validation.max_sentences)]
+        lines = [""] * len(lengths)
+        for rows in eval_batches(0 * lengths, lengths, batch_tokens=config.training.batch_tokens):
+            batch = self.batch(data.dev, rows, None).to(device)
+            with torch.no_grad():
+                likeliest = FIRST_PIECE + model(*batch.inputs)[..., FIRST_PIECE:].argmax(-1)
+            filled = torch.where(batch.labels != PAD, likeliest, batch.inputs[0])
+            for row, read, made in zip(rows.tolist(), batch.inputs[0].tolist(), filled.tolist(), strict=True):
+                lines[row] = _filled_line(data.tokenizers.target, read, made)
+        return Outputs(lines)
+
+
+def _filled_line(tokenizer: Tokenizer, read: list[int], made: list[int]) -> str:
+    end = read.index(EOS)
+    return " ".join(tokenizer.pieces(read[:end])) + "\t" + tokenizer.decode(made[:end])
+
+
+def first_half(line: str) -> str:
+    """The beginning of a line, cut at a blank where there is one in its first half."""
+    middle = len(line) // 2
+    blank = line.rfind(" ", 1, middle + 1)
+    return line[: blank if blank > 0 else middle]
+
+
+def _search(config: TrainConfig) -> DecodingConfig:
+    if config.validation.search == "beam":
+        return config.decoding
+    return config.decoding.replace({"beam_size": 1, "n_best": 1, "sampling": False})
