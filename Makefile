@@ -5,10 +5,10 @@
 VENV := .venv
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format docs bench clean
+.PHONY: help setup demo test lint format docs bench bench-peers clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.installed-dev ## make the environment in .venv, with the tools for development
 
@@ -33,8 +33,11 @@ docs: $(VENV)/.installed-dev ## build the guide into site/
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
 
+bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTranslate2 and transformers, side by side
+	$(VENV)/bin/python benchmarks/peers_run.py $(ARGS)
+
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
+	rm -rf $(VENV) .venv-peers build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.
@@ -45,3 +48,8 @@ $(VENV)/.installed: $(SETUP)
 $(VENV)/.installed-dev: $(SETUP)
 	sh scripts/setup_environment.sh dev
 	@touch $(VENV)/.installed $@
+
+.venv-peers/.installed: benchmarks/requirements-peers.txt
+	$(VENV)/bin/python -m venv .venv-peers
+	.venv-peers/bin/python -m pip install -r benchmarks/requirements-peers.txt
+	@touch $@

@@ -37,7 +37,7 @@ def our_step(model: Transformer, batches: Iterator[Batch]) -> Step:
         batch = next(batches)
         accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING)
 
-    return _with_update(model, backward)
+    return with_update(model, backward)
 
 
 def torch_step(model: TorchTransformer, batches: Iterator[Batch]) -> Step:
@@ -49,10 +49,10 @@ def torch_step(model: TorchTransformer, batches: Iterator[Batch]) -> Step:
         )
         loss.backward()
 
-    return _with_update(model, backward)
+    return with_update(model, backward)
 
 
-def _with_update(model: nn.Module, backward: Step) -> Step:
+def with_update(model: nn.Module, backward: Step) -> Step:
     """Both get the same optimiser: the fused Adam."""
     optimizer = make_optimizer(model, TrainingConfig())
     for group in optimizer.param_groups:
@@ -87,13 +87,13 @@ def main() -> None:
         models = {"dragoman": our_model(dropout)}
         if dropout:
             models["dragoman, dropout as in nn.Transformer"] = our_model(dropout, everywhere=True)
-        runs = {"nn.Transformer": torch_step(TorchTransformer(TINY.replace({"dropout": dropout})), _turn(batches))}
-        runs |= {name: our_step(model, _turn(batches)) for name, model in models.items()}
+        runs = {"nn.Transformer": torch_step(TorchTransformer(TINY.replace({"dropout": dropout})), turn(batches))}
+        runs |= {name: our_step(model, turn(batches)) for name, model in models.items()}
         facts = {"model": "tiny", "batch_tokens": BATCH_TOKENS, "dropout": dropout}
         print_rows("training step", facts, runs, budget=25.0 if dropout else 15.0, work={"target_tokens": tokens})
 
 
-def _turn(batches: list[Batch]) -> Iterator[Batch]:
+def turn(batches: list[Batch]) -> Iterator[Batch]:
     """Everyone gets the same batches in the same order."""
     return itertools.cycle(batches)
 

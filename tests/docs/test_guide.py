@@ -108,7 +108,7 @@ def test_the_site_builds_and_every_anchor_resolves(tmp_path: Path) -> None:
     build = [str(Path(sys.executable).with_name("zensical")), "build", "--strict"]
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr)
-    assert "<table>" in (tmp_path / "site" / "zh" / "keepers" / "index.html").read_text(encoding="utf-8")
+    assert "<table>" in (tmp_path / "site" / "zh" / "07-masks" / "index.html").read_text(encoding="utf-8")
 
 
 PLANTED = {

@@ -70,7 +70,7 @@ def test_text_is_judged_by_bleu_and_symbols_by_exact_match(chosen, data, tmp_pat
 
 
 def test_the_estimate_follows_the_work(data, monkeypatch):
-    monkeypatch.setattr(defaults, "_operations_per_second", lambda _: 1e9)
+    monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
     config = complete(make_config({"out": "run"}), data, torch.device("cpu"))[0]
     double = config.replace({"training": {**config.training.model_dump(), "max_steps": 2 * config.training.max_steps}})
     capped = config.replace({"training": {**config.training.model_dump(), "max_minutes": 0.01}})

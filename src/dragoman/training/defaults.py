@@ -17,7 +17,6 @@ within 4096 and 16384 elsewhere.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
+from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import task_of
 
 
@@ -70,7 +70,7 @@ class _Choices:
 
     def choose(self, section: str, reason: str, values: Mapping[str, object]) -> None:
         present = getattr(self.config, section)
-        open_ = {key: value for key, value in values.items() if getattr(present, key) is None}
+        open_ = {key: value for key, value in values.items() if getattr(present, key) in (None, "auto")}
         self.made += [Choice(f"{section}.{key}", value, reason) for key, value in open_.items()]
         self.config = self.config.replace({section: {**present.model_dump(), **open_}})
 
@@ -148,6 +148,8 @@ def _shape(model: ModelConfig, size: Size, layers: tuple[str, ...]) -> dict[str,
 def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
     least, most = (1024, 4096) if device.type == "cpu" else (4096, 16384)
     batch = min(max(tokens // 150 // 256 * 256, least), most)
+    precision, why = choose_precision(choices.config.model.d_model or 0, device)
+    choices.choose("training", why, {"precision": precision})
     choices.choose("training", f"about 150 updates an epoch, on {device.type}", {"batch_tokens": batch})
     training = choices.config.training
     updates = max(1, round(tokens / ((training.batch_tokens or batch) * training.accumulate)))
@@ -169,8 +171,10 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     per_update = min(training.batch_tokens * training.accumulate, target_tokens(data))
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
+    dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32
     operations = 6.0 * weights * per_update * training.max_steps
-    seconds = operations / (SHARE_OF_PEAK * _operations_per_second(device)) + CALLS_PER_UPDATE * training.max_steps
+    rate = SHARE_OF_PEAK * operations_per_second(device, dtype)
+    seconds = operations / rate + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
 
 
@@ -179,16 +183,6 @@ def _weights_per_token(config: ModelConfig) -> int:
         model = build_model(config)
     stacks = [getattr(model, name) for name in ("encoder", "decoder") if hasattr(model, name)]
     return sum(map(count_parameters, stacks)) + model.generator.weight.numel()
-
-
-def _operations_per_second(device: torch.device) -> float:
-    a = torch.rand(1024, 1024, device=device)
-    best = float("inf")
-    for _ in range(4):
-        start = time.perf_counter()
-        float((a @ a)[0, 0])  # reading a number waits for the device
-        best = min(best, time.perf_counter() - start)
-    return 2 * 1024**3 / best
 
 
 def describe(choices: list[Choice]) -> list[str]:

@@ -56,8 +56,8 @@ def batch_loss(
 
 
 def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextManager[object]:
-    """bfloat16 where it is set, or by default on CUDA; weights and sums stay float32."""
-    if settings.precision == "bfloat16" or (settings.precision == "auto" and device.type == "cuda"):
+    """Products in bfloat16 where it is set; weights and sums stay float32."""
+    if settings.precision == "bfloat16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
 

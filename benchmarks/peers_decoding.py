@@ -1,0 +1,139 @@
+"""Decoding side by side: equal work with equal weights, a trained model on sentences, and how costs grow."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from peers_limits import BYTES, Sizes, decoding_limit
+from peers_pool import PeerError, Worker, quartiles, say, take_turns
+from peers_rows import Limits, Plan, Runs
+from peers_work import GOALS, MODELS, Decoding, decoding, one_length, sizes
+
+TINY = {"d_model": 256, "heads": 4, "d_ff": 1024, "layers": 3, "vocab": 4000}
+# What grows, how far, and everything else as it is meanwhile.
+USUAL = {"source": 16, "batch": 8, "beam": 4, "vocab": 4000, "layers": 3}
+CURVES: dict[str, tuple[int, ...]] = {
+    "source": (16, 32, 64, 128, 256, 512, 1024), "batch": (1, 2, 4, 8, 16, 32, 64, 128, 256), "beam": (1, 2, 4, 8, 16),
+    "vocab": (4000, 8000, 16000, 32000, 64000), "layers": (1, 2, 4, 6, 8, 12),
+}  # fmt: skip
+
+
+def bench_decoding(plan: Plan, models: Sequence[str], batches: Sequence[int], beams: Sequence[int]) -> None:
+    """The eight rows of the table, for everyone."""
+    yardsticks = [one.name for one in plan.ctranslate2]
+    for name in models:
+        limits = Limits.probe(plan, Sizes.of(MODELS[name]))
+        with plan.attempt(f"decoding {name}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+            make_model(plan, folder, MODELS[name])
+            with plan.opened([*plan.ours, *plan.ctranslate2, *plan.marian], "load", folder) as workers:
+                for batch in batches:
+                    for beam in beams:
+                        work = decoding(batch, beam, MODELS[name]["target_vocab"], calls=max(1, 8 // batch))
+                        goal = next(
+                            (g.least for g in GOALS if (g.model, g.batch, g.beam_size) == (name, batch, beam)), None
+                        )
+                        facts = {"model": name, "batch": batch, "beam_size": beam, "steps": work.steps, "goal": goal}
+                        _compare(plan, "peers decode", facts, workers, work, yardsticks, limits, Sizes.of(MODELS[name]))
+
+
+def make_model(plan: Plan, folder: str, config: Mapping[str, Any]) -> None:
+    """Random weights that never end by themselves."""
+    with Worker(plan.ours[0], plan.threads) as worker:
+        worker.call("make_model", folder, config, True)
+
+
+def _compare(
+    plan: Plan, benchmark: str, facts: Mapping[str, Any], workers: Mapping[str, Worker], work: Decoding,
+    yardsticks: Sequence[str], limits: Limits | None, shape: Sizes,
+) -> None:  # fmt: skip
+    """Outputs first, then times; who fails is left out of this row."""
+    given = (work.batches, work.steps, work.beam_size)
+    outputs: dict[str, list[list[int]]] = {}
+    for name, worker in workers.items():
+        try:
+            outputs[name] = worker.result("outputs", *given)
+            worker.call("prepare_decoding", *given)
+        except PeerError as error:
+            plan.emit("peers unavailable", {**facts, "what": name, "reason": str(error)})
+    able = {name: worker for name, worker in workers.items() if name in outputs}
+    reference = next((name for name in yardsticks if name in able), next(iter(able), ""))
+    runs = Runs(able, plan.clock)
+    times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
+    extra: dict[str, dict[str, Any]] = {}
+    for name in able:
+        same = [one == other for one, other in zip(outputs[name], outputs[reference], strict=True)]
+        extra[name] = {"same_outputs": sum(same) / len(same), "same_as": reference, "peak_mib": runs.peaks.get(name)}
+        extra[name]["engine"] = able[name].told
+        median = quartiles(times[name], "it")["it"]
+        for precision in BYTES if limits else ():
+            assert limits
+            rates = limits.operations[precision], limits.bandwidth[precision]
+            least = decoding_limit(shape, work.lengths, work.steps, work.beam_size, *rates, precision)
+            extra[name][f"share_of_{precision}_limit"] = least / median
+    amounts = {"output_tokens": work.tokens, "sentences": sum(len(batch) for batch in work.batches)}
+    plan.report(benchmark, facts, times, yardsticks, extra, amounts)
+
+
+def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beams: Sequence[int]) -> None:
+    """A trained model from strings to strings: outputs end where they end, finished ones leave."""
+    yardsticks = [one.name for one in plan.ctranslate2]
+    with plan.opened([*plan.ours, *plan.ctranslate2], "load_translator", str(model)) as workers:
+        for count in (1, 32, len(lines)):
+            texts = list(lines[:count])
+            for beam in beams:
+                texts_by_name: dict[str, list[str]] = {}
+                for name, worker in workers.items():
+                    worker.call("prepare_texts", texts, beam)
+                    texts_by_name[name] = worker.result("run")
+                runs = Runs(workers, plan.clock)
+                fewest = plan.fewest if count <= 32 else min(3, plan.fewest)
+                times = take_turns(runs.times(), budget=plan.budget, fewest=fewest)
+                reference = texts_by_name[next((name for name in yardsticks if name in workers), next(iter(workers)))]
+                extra = {
+                    name: {
+                        "same_outputs": sum(map(str.__eq__, found, reference)) / count,
+                        "peak_mib": runs.peaks.get(name),
+                    }
+                    for name, found in texts_by_name.items()
+                }
+                facts = {"model": "trained", "batch": count, "beam_size": beam}
+                plan.report("peers trained", facts, times, yardsticks, extra, {"sentences": count})
+
+
+def bench_curves(plan: Plan, curves: Sequence[str], most: int) -> None:
+    """One thing grows, the rest stays: time and memory, and the power by which time grew since the point before.
+
+    Outputs are as long as sources.
+    """
+    yardsticks = [one.name for one in plan.ctranslate2]
+    plan = replace(plan, fewest=min(3, plan.fewest))
+    for curve in curves:
+        say(f"curve: {curve}")
+        for value in (one for one in CURVES[curve] if one <= most or curve == "vocab"):
+            at = {**USUAL, curve: value}
+            config = sizes(**{**TINY, "vocab": at["vocab"], "layers": at["layers"]})
+            steps = at["source"] if curve == "source" else USUAL["source"]
+            work = one_length(at["batch"], at["source"], steps, at["beam"], at["vocab"])
+            with plan.attempt(f"{curve} {value}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+                make_model(plan, folder, config)
+                with plan.opened([*plan.ours, *plan.ctranslate2, *plan.marian], "load", folder) as workers:
+                    facts = {"curve": curve, "value": value, **at, "steps": steps}
+                    _compare(plan, "peers curve", facts, workers, work, yardsticks, None, Sizes.of(config))
+    _growth(plan)
+
+
+def _growth(plan: Plan) -> None:
+    """A row for each step of each curve: the exponent, 1 for time in proportion, 2 for its square."""
+    rows = [row for row in plan.rows if row["benchmark"] == "peers curve"]
+    for curve, what in dict.fromkeys((row["curve"], row["what"]) for row in rows):
+        points = [row for row in rows if (row["curve"], row["what"]) == (curve, what)]
+        for before, after in itertools.pairwise(points):
+            power = math.log(after["seconds"] / before["seconds"]) / math.log(after["value"] / before["value"])
+            facts = {"curve": curve, "what": what, "from": before["value"], "to": after["value"], "power": power}
+            plan.emit("peers growth", facts)

@@ -1,0 +1,168 @@
+"""Side by side with CTranslate2 and Hugging Face transformers: decoding, training, start, files, and how costs grow.
+
+Everyone runs in a process of its own, on the same work with the same weights, only one at a time, in turns. Rows go to
+standard output as JSON, tables to standard error; `--markdown FILE` writes them for a page. The peers live in an
+environment of their own:
+
+    python3 -m venv .venv-peers
+    .venv-peers/bin/python -m pip install -r benchmarks/requirements-peers.txt
+    .venv/bin/python benchmarks/peers_run.py > rows.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from peers_commands import bench_file, bench_start, train_model, write_corpus
+from peers_decoding import CURVES, bench_curves, bench_decoding, bench_trained
+from peers_pool import HERE, Contestant, PeerError, Worker, say
+from peers_report import markdown, show
+from peers_rows import Plan
+from peers_training import bench_training, bench_user
+from peers_work import MODELS
+
+TABLES = ("decode", "trained", "file", "start", "train", "user", "curves")
+# Engine and precision of ours; the first is what a user gets.
+OURS = ("auto", "auto:float32", "auto:int8", "module")
+LINES = 1000
+QUICK = {"budget": 0.1, "rounds": 2, "batch_tokens": 256, "seconds": 20.0, "minutes": 0.3, "lines": 40, "most": 64}
+
+
+def ours(name: str) -> Contestant:
+    """`engine` or `engine:precision`."""
+    engine, _, precision = name.partition(":")
+    title = "dragoman" if name == "auto" else f"dragoman {engine} {precision}".rstrip()
+    return Contestant(title, "dragoman", sys.executable, {"engine": engine, "precision": precision or "auto"})
+
+
+def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
+    python = str(options.python)
+    kinds = ("float32", "int8")
+    ctranslate2 = [Contestant(f"ctranslate2 {kind}", "ctranslate2", python, {"compute_type": kind}) for kind in kinds]
+    return Plan(
+        folder, options.threads, options.budget, options.rounds, [ours(name) for name in options.ours], ctranslate2,
+        [Contestant("transformers", "marian", python)], Contestant("probe", "probe", sys.executable),
+    )  # fmt: skip
+
+
+def tell_versions(plan: Plan) -> None:
+    versions: dict[str, str] = {}
+    for one in (plan.ours[0], plan.ctranslate2[0], plan.marian[0]):
+        try:
+            with Worker(one, plan.threads) as worker:
+                versions |= worker.result("versions")
+        except PeerError as error:
+            plan.emit("peers unavailable", {"what": one.name, "reason": str(error)})
+    plan.emit("peers versions", {"versions": versions})
+
+
+def corpus(options: argparse.Namespace, folder: Path) -> tuple[Path, Path]:
+    return (options.source, options.target) if options.source else write_corpus(folder / "corpus")
+
+
+def trained(options: argparse.Namespace, plan: Plan) -> tuple[Path, list[str]]:
+    """A copy of the model that was given, or one trained for some minutes; and lines to translate."""
+    source, target = corpus(options, plan.folder)
+    if options.model:
+        model = plan.folder / "trained"
+        model.mkdir(exist_ok=True)
+        for file in ("config.json", "model.safetensors", *(one.name for one in options.model.glob("tokenizer*.model"))):
+            shutil.copy(options.model / file, model / file)
+    else:
+        say(f"training a model for {options.minutes} minutes")
+        model = train_model(plan, source, target, options.minutes)
+    lines = (options.input or source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return model, [line for line in lines if line.strip()][: options.lines]
+
+
+def run_all(options: argparse.Namespace, plan: Plan) -> None:
+    tell_versions(plan)
+    wanted, models = set(options.tables), options.models
+
+    def decode() -> None:
+        bench_decoding(plan, models, options.batches, options.beams)
+
+    def with_model() -> None:
+        model, lines = trained(options, plan)
+        if "trained" in wanted:
+            bench_trained(plan, model, lines, options.beams)
+        if "file" in wanted:
+            bench_file(plan, model, lines, 4)
+        if "start" in wanted:
+            bench_start(plan, model, lines[0], 4)
+
+    def user() -> None:
+        bench_user(plan, models[-1:], *corpus(options, plan.folder), options.seconds, min(3, options.rounds))
+
+    steps: list[tuple[set[str], Callable[[], None]]] = [
+        ({"decode"}, decode),
+        ({"trained", "file", "start"}, with_model),
+        ({"train"}, lambda: bench_training(plan, models, options.batch_tokens, updates=2)),
+        ({"user"}, user),
+        ({"curves"}, lambda: bench_curves(plan, options.curves, options.most)),
+    ]
+    for names, step in steps:
+        if names & wanted:
+            with plan.attempt(" ".join(sorted(names & wanted))):
+                step()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", default=TABLES, help=f"which of: {' '.join(TABLES)} (all)")
+    parser.add_argument("--python", type=Path, default=HERE.parent / ".venv-peers/bin/python", help="of the peers")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--ours", nargs="+", default=OURS, metavar="ENGINE[:PRECISION]")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--batches", nargs="+", type=int, default=(1, 32))
+    parser.add_argument("--beams", nargs="+", type=int, default=(1, 4))
+    parser.add_argument("--curves", nargs="+", choices=list(CURVES), default=list(CURVES))
+    parser.add_argument("--most", type=int, default=1024, help="end of the curves, but that of the vocabulary")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds for each group of calls")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds at least")
+    parser.add_argument("--batch-tokens", type=int, default=2048, help="target tokens of a training batch")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each turn of training as a user would")
+    parser.add_argument("--minutes", type=float, default=3.0, help="to train the model to translate with")
+    parser.add_argument("--model", type=Path, help="instead: a run with SentencePiece tokenizers")
+    parser.add_argument("--source", type=Path, help="raw sentences to train on; made up if not given")
+    parser.add_argument("--target", type=Path)
+    parser.add_argument("--input", type=Path, help="sentences to translate; those of --source if not given")
+    parser.add_argument("--lines", type=int, default=LINES, help="how many of them")
+    parser.add_argument("--markdown", type=Path, help="where to write the tables for a page")
+    parser.add_argument("--rows", type=Path, help="show the rows of an earlier run instead of measuring")
+    parser.add_argument("--quick", action="store_true", help="whether all of it works: figures mean nothing")
+    options = parser.parse_args()
+    if unknown := set(options.tables) - set(TABLES):
+        parser.error(f"there is no table {' '.join(sorted(unknown))}: choose from {' '.join(TABLES)}")
+    if bool(options.source) != bool(options.target):
+        parser.error("give both --source and --target")
+    if options.quick:
+        vars(options).update(QUICK)
+    return options
+
+
+def main() -> None:
+    options = arguments()
+    if options.rows:
+        rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+    elif not options.python.exists():
+        raise SystemExit(f"no environment of the peers at {options.python}: see the head of {Path(__file__).name}")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            plan = plan_of(options, Path(folder))
+            run_all(options, plan)
+            rows = plan.rows
+    show(rows)
+    if options.markdown:
+        options.markdown.write_text(markdown(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Training side by side: the same batches, and as a user would from raw files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from peers_limits import Sizes
+from peers_pool import HERE, Contestant, PeerError, Worker, quartiles, say, take_turns
+from peers_rows import Limits, Plan, Runs
+from peers_work import MODELS, TRAINING_GOAL, USER_GOAL, training
+
+
+def bench_training(plan: Plan, models: Sequence[str], tokens: int, updates: int) -> None:
+    """An update on each of some batches: forward, backward, clipping, Adam; in fresh processes, for their memory."""
+    for name in models:
+        shape = Sizes.of(MODELS[name])
+        limits = Limits.probe(plan, shape)
+        batches = training(updates, tokens, MODELS[name]["target_vocab"])
+        targets = sum(len(ids) + 1 for batch in batches for ids in batch[1])
+        lengths = [[len(ids) + 1 for batch in batches for ids in batch[side]] for side in (0, 1)]
+        with plan.attempt(f"training {name}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+            with Worker(plan.ours[0], plan.threads) as worker:
+                worker.call("make_model", folder, MODELS[name], False)
+            contestants = [plan.ours[0], *plan.marian]
+            with plan.opened(contestants, "prepare_training", folder, batches, 0.1) as workers:
+                runs = Runs(workers, plan.clock)
+                times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
+                losses = {who: worker.told for who, worker in workers.items()}
+            least = shape.update(*lengths) / limits.operations["float32"]
+            extra = {
+                who: {
+                    "first_loss": losses[who],
+                    "peak_mib": runs.peaks.get(who),
+                    "share_of_float32_limit": least / quartiles(taken, "it")["it"],
+                }
+                for who, taken in times.items()
+            }
+            facts = {"model": name, "batch_tokens": tokens, "updates": updates, "goal": TRAINING_GOAL}
+            plan.report(
+                "peers train", facts, times, [one.name for one in plan.marian], extra, {"target_tokens": targets}
+            )
+
+
+def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, seconds: float, rounds: int) -> None:
+    """Raw files, default batches: target tokens seen a second, in turns of some seconds."""
+    for name in models:
+        rates: dict[str, list[float]] = {}
+        for turn in range(rounds):
+            commands = [("dragoman", plan.ours[0]), *((one.name, one) for one in plan.marian)]
+            for what, one in commands[turn % len(commands) :] + commands[: turn % len(commands)]:
+                say(f"training {name} as a user would: {what}, turn {turn + 1} of {rounds}")
+                with tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+                    train = _with_dragoman if one.ours else _with_trainer
+                    try:
+                        rates.setdefault(what, []).append(train(plan, one, name, (source, target), seconds, folder))
+                    except PeerError as error:
+                        plan.emit("peers unavailable", {"what": f"{what}, as a user would", "reason": str(error)})
+        complete = {what: found for what, found in rates.items() if len(found) == rounds}
+        times = {what: [1 / rate for rate in found] for what, found in complete.items()}
+        facts = {"model": name, "seconds_each": seconds, "goal": USER_GOAL}
+        plan.report("peers user", facts, times, [one.name for one in plan.marian], {}, {"target_tokens": 1})
+
+
+def _with_dragoman(
+    plan: Plan, one: Contestant, model: str, files: tuple[Path, Path], seconds: float, folder: str
+) -> float:
+    shape = MODELS[model]
+    own = {key: shape[key] for key in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")}
+    settings = {f"model.{key}": value for key, value in own.items()} | {
+        "model.tie_embeddings": "all", "tokenizer.joint": "true", "tokenizer.kind": "bpe", "model.dropout": 0.1,
+        "tokenizer.vocab_size": shape["target_vocab"], "training.max_minutes": seconds / 60, "training.log_every": 5,
+        "training.threads": plan.threads, "training.device": "cpu",
+    }  # fmt: skip
+    out = Path(folder) / "run"
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    command = [
+        str(Path(one.python).with_name("dragoman")),
+        "train",
+        "--source",
+        str(files[0]),
+        "--target",
+        str(files[1]),
+    ]
+    run_command([*command, "--out", str(out), "--quiet", *given], plan.threads)
+    lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [event for event in map(json.loads, lines) if event["event"] == "train"][1:]
+    if not events:
+        raise PeerError("dragoman made fewer than ten updates: give it more seconds")
+    tokens = sum(event["target_tokens"] for event in events)
+    return tokens / sum(event["target_tokens"] / event["target_tokens_per_second"] for event in events)
+
+
+def _with_trainer(
+    plan: Plan, one: Contestant, model: str, files: tuple[Path, Path], seconds: float, folder: str
+) -> float:
+    arguments = [*map(str, files), json.dumps(MODELS[model]), str(seconds), folder, str(plan.threads)]
+    told = run_command([one.python, str(HERE / "peers_trainer.py"), *arguments], plan.threads)
+    return json.loads(told.splitlines()[-1])["target_tokens_per_second"]
+
+
+def run_command(command: Sequence[str], threads: int, given: str | None = None) -> str:
+    """What a command prints.
+
+    Raises:
+        PeerError: it failed; with the last line of its complaint.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, check=False)
+    except OSError as error:
+        raise PeerError(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise PeerError(f"{Path(command[0]).name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    return done.stdout

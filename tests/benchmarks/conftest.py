@@ -1,0 +1,8 @@
+"""Benchmarks are scripts beside each other: what they share is found in their folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
