@@ -16,15 +16,17 @@ shapes = st.fixed_dictionaries(
         "norm": st.sampled_from(["pre", "post"]),
         "activation": st.sampled_from(["relu", "gelu", "silu"]),
         "tie_embeddings": st.sampled_from(["none", "decoder", "all"]),
-        "positions": st.sampled_from(["interleaved", "concatenated"]),
+        "positions": st.sampled_from(["interleaved", "concatenated", "rotary", "relative"]),
+        "relative_distance": st.sampled_from([1, 3, 16]),
         "num_encoder_layers": st.integers(1, 2),
         "num_decoder_layers": st.integers(1, 2),
-        "d_k": st.sampled_from([None, 3]),
+        "d_k": st.sampled_from([None, 3, 4]),
         "d_v": st.sampled_from([None, 5]),
         "bias": st.booleans(),
         "generator_bias": st.booleans(),
     }
-)
+).filter(lambda shape: (shape["positions"], shape["d_k"]) != ("rotary", 3))
+inside = pytest.mark.parametrize("positions", ["interleaved", "rotary", "relative"])
 
 
 def build(family: str = "transformer", **settings):
@@ -60,18 +62,20 @@ def test_parallel_teacher_forcing_equals_cached_steps(shape, seed):
     assert (parallel - serial).abs().max() <= 1e-10
 
 
-def test_a_decoder_only_model_steps_as_it_was_trained():
-    model = build("causal", num_decoder_layers=2)
-    target = ids(2, 9)
+@inside
+def test_a_decoder_only_model_steps_as_it_was_trained(positions):
+    model = build("causal", num_decoder_layers=2, positions=positions, relative_distance=4)
+    target = ids(2, 20)
     with torch.no_grad():
         state = model.start()
-        serial = torch.stack([model.step(state, target[:, i]) for i in range(9)], dim=1)
+        serial = torch.stack([model.step(state, target[:, i]) for i in range(20)], dim=1)
     assert (model(target) - serial).abs().max() <= 1e-10
 
 
+@inside
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_reordered_state_goes_on_as_the_rows_it_kept(norm):
-    model = build(norm=norm, num_encoder_layers=1, num_decoder_layers=2)
+def test_a_reordered_state_goes_on_as_the_rows_it_kept(norm, positions):
+    model = build(norm=norm, num_encoder_layers=1, num_decoder_layers=2, positions=positions, relative_distance=2)
     source, target = ids(3, 5), ids(3, 7)
     source[2, 2:] = PAD
     keep = torch.tensor([2, 0, 2, 2])
@@ -108,8 +112,9 @@ def test_padding_and_batch_mates_change_nothing(shape):
     assert (together - alone).abs().max() <= 1e-12
 
 
-def test_a_masked_model_sees_both_sides_but_no_padding():
-    model = build("masked", num_encoder_layers=2)
+@inside
+def test_a_masked_model_sees_both_sides_but_no_padding(positions):
+    model = build("masked", num_encoder_layers=2, positions=positions)
     source = ids(2, 6)
     source[0, 4:] = PAD
     assert (model(source)[0, :4] - model(source[:1, :4])[0]).abs().max() <= 1e-12

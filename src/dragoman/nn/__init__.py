@@ -21,10 +21,12 @@ from dragoman.nn.embedding import Generator, InputEmbedding, SinusoidalPositions
 from dragoman.nn.encoder import Encoder, EncoderLayer
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, combine_masks, padding_mask
+from dragoman.nn.positions import AttentionPositions, RelativePositions, RotaryPositions
 from dragoman.nn.residual import PostNorm, PreNorm
 from dragoman.nn.transformer import CausalLM, MaskedLM, Transformer
 
 __all__ = [
+    "AttentionPositions",
     "AttentionRecord",
     "CausalLM",
     "Decoder",
@@ -43,6 +45,8 @@ __all__ = [
     "MultiHeadAttention",
     "PostNorm",
     "PreNorm",
+    "RelativePositions",
+    "RotaryPositions",
     "SinusoidalPositions",
     "TokenEmbedding",
     "Transformer",

@@ -13,15 +13,22 @@ from torch.nn import functional as F
 
 from dragoman.nn.cache import FixedCache, GrowingCache
 from dragoman.nn.dropout import dropout as drop
+from dragoman.nn.positions import AttentionPositions
 
 PLAIN_KEYS = 64
 
 
 def attention_scores(
-    query: Float[Tensor, "*rows q_len d_k"], key: Float[Tensor, "*rows k_len d_k"]
+    query: Float[Tensor, "*rows q_len d_k"],
+    key: Float[Tensor, "*rows k_len d_k"],
+    bias: Float[Tensor, "*rows q_len k_len"] | None = None,
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """QKᵀ/√d_k: how well each query fits each key, at unit variance for unit-variance inputs (paper 3.2.1)."""
-    return (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+    """QKᵀ/√d_k: how well each query fits each key, at unit variance for unit-variance inputs (paper 3.2.1).
+
+    A bias, if any, is added: what relative positions say of each pair.
+    """
+    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+    return scores if bias is None else scores + bias
 
 
 def attention_weights(
@@ -44,12 +51,14 @@ def scaled_dot_product_attention(
     value: Float[Tensor, "batch heads k_len d_v"],
     mask: Bool[Tensor, "*_"] | None = None,
     dropout: float = 0.0,
+    bias: Float[Tensor, "batch heads q_len k_len"] | None = None,
 ) -> Float[Tensor, "batch heads q_len d_v"]:
     """softmax(QKᵀ/√d_k) V (paper 3.2.1, equation 1).
 
-    Runs PyTorch's fused kernel, except where gradients are needed on a CPU with dropout or at most 64 keys: there, the
-    plain products. Forward and backward on two threads they take 0.75 to 0.90 of the kernel's time with dropout, and
-    without it 0.82 at 18 positions, 1.0 to 1.2 at 72, 2.5 at 512 (`benchmarks/bench_attention.py`).
+    Runs PyTorch's fused kernel, except where gradients are needed on a CPU with dropout, a bias or at most 64 keys:
+    there, the plain products. Forward and backward on two threads they take 0.75 to 0.90 of the kernel's time with
+    dropout, and without it 0.82 at 18 positions, 1.0 to 1.2 at 72, 2.5 at 512 (`benchmarks/bench_attention.py`).
+    Gradients of a bias the kernels of a CPU do not have.
 
     Args:
         query: what looks.
@@ -57,17 +66,24 @@ def scaled_dot_product_attention(
         value: what is brought back.
         mask: True where a query may attend to a key; broadcasts to `[batch, heads, q_len, k_len]`.
         dropout: probability of dropping each weight.
+        bias: what is added to the scores before the softmax.
     """
-    plain = query.device.type == "cpu" and torch.is_grad_enabled() and (dropout > 0 or key.shape[-2] <= PLAIN_KEYS)
+    few = key.shape[-2] <= PLAIN_KEYS
+    plain = query.device.type == "cpu" and torch.is_grad_enabled() and (few or dropout > 0 or bias is not None)
     if not plain:
+        if bias is not None:  # the kernel takes either a mask or numbers to add
+            mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-    weights = attention_weights(attention_scores(query, key), mask)
+    weights = attention_weights(attention_scores(query, key, bias), mask)
     return drop(weights, dropout) @ value
 
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """Everything one call of an attention module computed, as given to its observers (paper figure 2)."""
+    """Everything one call of an attention module computed, as given to its observers (paper figure 2).
+
+    Queries and keys are turned already where positions are rotary; scores hold the term of relative ones.
+    """
 
     query: Float[Tensor, "batch heads q_len d_k"]
     key: Float[Tensor, "batch heads k_len d_k"]
@@ -98,6 +114,8 @@ class MultiHeadAttention(nn.Module):
         dropout: probability of dropping each attention weight in training.
         bias: learned offsets on all four projections.
         weigh: makes weights of scores and a mask; any other than `attention_weights` does without the fused kernel.
+        positions: what self-attention does about positions, where none are added to the embedding; None is nothing,
+            as in the paper and in all cross-attention.
     """
 
     def __init__(
@@ -110,6 +128,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
         weigh: Weigh = attention_weights,
+        positions: AttentionPositions | None = None,
     ) -> None:
         super().__init__()
         if d_model % num_heads and (d_k is None or d_v is None):
@@ -120,6 +139,7 @@ class MultiHeadAttention(nn.Module):
         self.widths = (num_heads * self.d_k, num_heads * self.d_k, num_heads * self.d_v)
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * self.d_v, d_model, bias=bias)
+        self.positions = positions
         self._observers: list[Observer] = []
         self.reset_parameters()
 
@@ -161,22 +181,27 @@ class MultiHeadAttention(nn.Module):
         if memory is None and not isinstance(cache, FixedCache):
             packed = self.projection(x)
             query, key, value = (self._split_heads(part) for part in packed.split(self.widths, dim=-1))
+            if self.positions is not None:
+                query, key = self.positions.place(query, key, 0 if cache is None else cache.length)
             if cache is not None:
                 key, value = cache.append(key, value)
         else:
+            if self.positions is not None:
+                raise ValueError("positions inside attention are for self-attention, but a memory was given")
             query = self._split_heads(self._project(x, 0, self.widths[0]))
             if not isinstance(cache, FixedCache):
                 assert memory is not None
                 cache = self.project_memory(memory)
             key, value = cache.key, cache.value
 
+        bias = None if self.positions is None else self.positions.bias(query, key.shape[-2])
         if self._observers or self.weigh is not attention_weights:
-            return self._explicit(query, key, value, mask)
-        mixed = scaled_dot_product_attention(query, key, value, mask, self.dropout if self.training else 0.0)
+            return self._explicit(query, key, value, mask, bias)
+        mixed = scaled_dot_product_attention(query, key, value, mask, self.dropout if self.training else 0.0, bias)
         return self.output(self._join_heads(mixed))
 
-    def _explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        scores = attention_scores(query, key)
+    def _explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+        scores = attention_scores(query, key, bias)
         weights = self.weigh(scores, mask)
         mixed = drop(weights, self.dropout, self.training) @ value
         output = self.output(self._join_heads(mixed))

@@ -96,16 +96,23 @@ class SinusoidalPositions(nn.Module):
 
 
 class InputEmbedding(nn.Module):
-    """Tokens + positions, then dropout: what enters the first layer (paper figure 1 and section 5.4)."""
+    """Tokens + positions, then dropout: what enters the first layer (paper figure 1 and section 5.4).
 
-    def __init__(self, tokens: TokenEmbedding, positions: nn.Module, dropout: float = 0.0) -> None:
+    Args:
+        tokens: ids to vectors.
+        positions: called as `positions(x, start)`; None where positions are left to the attentions.
+        dropout: on the sum, in training.
+    """
+
+    def __init__(self, tokens: TokenEmbedding, positions: nn.Module | None, dropout: float = 0.0) -> None:
         super().__init__()
         self.tokens, self.positions = tokens, positions
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens, the first of which stands at position `start`."""
-        return self.dropout(self.positions(self.tokens(ids), start))
+        x = self.tokens(ids)
+        return self.dropout(x if self.positions is None else self.positions(x, start))
 
 
 class Generator(nn.Linear):

@@ -1,0 +1,111 @@
+"""Positions inside self-attention, instead of a row of sines and cosines added to each token (not in the paper).
+
+Both kinds here make a score depend on how far apart query and key are, not on where they stand.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Complex, Float, Int
+from torch import Tensor, nn
+
+from dragoman.nn.embedding import SinusoidalPositions
+
+DISTANCE = 16
+
+
+class AttentionPositions(nn.Module):
+    """What a self-attention does about positions; this one does nothing, each kind overrides one method.
+
+    It has no `forward`: it is a part of one attention, called by it in the middle of its work.
+    """
+
+    def place(
+        self, query: Float[Tensor, "batch heads new d_k"], key: Float[Tensor, "batch heads new d_k"], start: int
+    ) -> tuple[Float[Tensor, "batch heads new d_k"], Float[Tensor, "batch heads new d_k"]]:
+        """Queries and keys of positions `start`, `start + 1`, …, as they meet; keys are cached so."""
+        return query, key
+
+    def bias(
+        self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
+    ) -> Float[Tensor, "batch heads q_len {k_len}"] | None:
+        """What is added to the scores of these queries, the last ones of `k_len` positions, if anything is."""
+        return None
+
+
+class RotaryPositions(AttentionPositions):
+    """Turns queries and keys by angles that grow with their position (RoFormer, Su et al. 2021, section 3.2).
+
+    Columns 2i and 2i + 1 are one complex number, which position p multiplies by exp(i·p / 10000^(2i/d_k)): the
+    wavelengths of the paper's sinusoids. A query at p and a key at q then meet as if turned by the angles of p − q.
+    There are no weights and no longest length, and the fused kernel serves as without positions.
+
+    Args:
+        d_k: width of queries and keys per head: even.
+    """
+
+    def __init__(self, d_k: int) -> None:
+        super().__init__()
+        if d_k % 2:
+            raise ValueError(f"rotary positions turn pairs of columns: d_k must be even, got {d_k}")
+        self.waves = SinusoidalPositions(d_k)
+
+    def place(
+        self, query: Float[Tensor, "batch heads new d_k"], key: Float[Tensor, "batch heads new d_k"], start: int
+    ) -> tuple[Float[Tensor, "batch heads new d_k"], Float[Tensor, "batch heads new d_k"]]:
+        """Both, turned; in float32 where they are narrower."""
+        turns = self._turns(start, query)
+        return _turned(query, turns), _turned(key, turns)
+
+    def _turns(self, start: int, like: Tensor) -> Complex[Tensor, "new pairs"]:
+        wide = torch.promote_types(like.dtype, torch.float32)
+        rows = self.waves.table(start + like.shape[-2], like.new_empty(0, dtype=wide))[start:]
+        sine, cosine = rows.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.complex(cosine, sine)
+
+
+def _turned(x: Tensor, turns: Tensor) -> Tensor:
+    # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
+    pairs = x.to(turns.real.dtype).contiguous().unflatten(-1, (-1, 2))
+    return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).type_as(x)
+
+
+class RelativePositions(AttentionPositions):
+    """A learned vector for each distance, added to the keys (Shaw et al. 2018, equation 4).
+
+    The score of query i and key j is qᵢ · (kⱼ + a) / √d_k, a being row clip(j − i) of `key`: distances beyond the
+    largest share its row, so there is no longest length. All heads of a layer share the rows. Nothing is added to the
+    values: in Shaw et al. (section 4.3) that brings nothing where keys have their vectors, and no fused kernel does it.
+    In a decoder, which hides what comes later, the rows of positive distances stay as they are.
+
+    Args:
+        d_k: width of keys per head.
+        distance: the largest distance that is told from larger ones, on either side.
+    """
+
+    def __init__(self, d_k: int, distance: int = DISTANCE) -> None:
+        super().__init__()
+        if distance < 1:
+            raise ValueError(f"a distance of at least 1 is needed, got {distance}")
+        self.distance = distance
+        self.key = nn.Parameter(torch.empty(2 * distance + 1, d_k))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform, as the matrix with which queries are multiplied."""
+        nn.init.xavier_uniform_(self.key)
+
+    def bias(
+        self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
+    ) -> Float[Tensor, "batch heads q_len {k_len}"]:
+        """qᵢ · a / √d_k for every distance, then that of each key."""
+        by_distance = (query / math.sqrt(query.shape[-1])) @ self.key.T
+        rows = self.rows(query.shape[-2], k_len, device=query.device)
+        return by_distance.gather(-1, rows.expand(*query.shape[:2], -1, -1))
+
+    def rows(self, q_len: int, k_len: int, *, device: torch.device | None = None) -> Int[Tensor, "{q_len} {k_len}"]:
+        """The row of `key` for each query, of the last ones of `k_len` positions, and each key."""
+        position = torch.arange(k_len, device=device)
+        return (position - position[k_len - q_len :, None]).clamp(-self.distance, self.distance) + self.distance
