@@ -65,7 +65,7 @@ def explain(
         hint = "see what it finds likely with `dragoman complete`"
         raise ModelError("a Markov model has no such stages", file=path, hint=hint)
     if family == "transformer":
-        trace = _translation(Translator.from_pretrained(path, device=device), text, target, changes)
+        trace = _translation(Translator.from_pretrained(path, device=device, engine="module"), text, target, changes)
     elif target is not None:
         raise ConfigError("only an encoder-decoder has a target", found=f"a {family} model", hint="leave it out")
     else:

@@ -39,7 +39,7 @@ _DIMS = {
     "projection.weight": ("heads·(2·d_k+d_v)", "d_model"), "projection.bias": ("heads·(2·d_k+d_v)",),
     "output.weight": ("d_model", "heads·d_v"), "output.bias": ("d_model",), "inner.weight": ("d_ff", "d_model"),
     "inner.bias": ("d_ff",), "outer.weight": ("d_model", "d_ff"), "outer.bias": ("d_model",),
-    "norm.weight": ("d_model",), "norm.bias": ("d_model",),
+    "norm.weight": ("d_model",), "norm.bias": ("d_model",), "positions.key": ("2·relative_distance+1", "d_k"),
 }  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
+    RelativePositions,
+    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
 )
@@ -145,13 +147,16 @@ def _attention(scene: _Scene, call: Call) -> Iterator[Stage]:
         rows = keys if part in ("key", "value") else queries
         return make_stage(f"{call.path}.{part}", dims, values, what, rows, columns)
 
-    what = f"Q = x W_q{plus}, cut into {module.num_heads} heads: what each position looks for"
+    turned = ", turned by its position" if isinstance(module.positions, RotaryPositions) else ""
+    what = f"Q = x W_q{plus}, cut into {module.num_heads} heads{turned}: what each position looks for"
     yield stage("query", (*head, looking, "d_k"), record.query, what)
-    what = f"K = {x} W_k{plus}: what each position offers to be found by"
+    what = f"K = {x} W_k{plus}{turned}: what each position offers to be found by"
     yield stage("key", (*head, seen, "d_k"), record.key, what)
     yield stage("value", (*head, seen, "d_v"), record.value, f"V = {x} W_v{plus}: what each position hands over")
     square = (*head, looking, seen)
     what = f"QKᵀ / √d_k = QKᵀ / √{module.d_k} = QKᵀ / {math.sqrt(module.d_k):.4g}, before the mask"
+    if isinstance(module.positions, RelativePositions):
+        what += ", the query's product with the vector of each distance (likewise / √d_k) included"
     yield stage("scores", square, record.scores, what, keys)
     if record.mask is not None:
         mask = _full_mask(record)
