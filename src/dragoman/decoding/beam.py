@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
@@ -33,18 +34,23 @@ def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypo
     Raises:
         ModelError: the model gives NaN, or zero probability to every output of a row.
     """
-    beam = _Beam.start(model, request)
-    constraints = Constraints(request)
+    beam = _Beam(model, request)
     while beam.sentences:
-        log_probs, beam.state = model.step(beam.state, beam.tokens)
-        owners = [sentence for sentence in beam.sentences for _ in range(beam.width)]
-        log_probs = constraints.apply(log_probs, beam.history, owners)
-        beam.advance(log_probs)
+        beam.step()
     if not all(pool.finished for pool in beam.pools):
         raise ModelError(
             "the model finds every output impossible", hint="a forced prefix may be one it cannot continue"
         )
     return [pool.best(request.options.n_best) for pool in beam.pools]
+
+
+class _Line(NamedTuple):
+    """A live hypothesis: its log-probability, the row it continues, its newest token and that token's part of it."""
+
+    total: float
+    parent: int
+    token: int
+    value: float
 
 
 @dataclass
@@ -55,10 +61,11 @@ class _Pool:
     max_length: int
     finished: list[Hypothesis] = field(default_factory=list)
 
-    def add(self, tokens: list[int], values: list[float]) -> None:
+    def add(self, lines: list[_Line]) -> None:
+        """Finish the hypothesis of these lines, the last of which is its `</s>`."""
+        tokens, values = tuple(line.token for line in lines[:-1]), tuple(line.value for line in lines)
         total = sum(values)
-        score = total / self._penalty(len(values))
-        self.finished.append(Hypothesis(tuple(tokens), total, score, tuple(values)))
+        self.finished.append(Hypothesis(tokens, total, total / self._penalty(len(values)), values))
 
     def best(self, count: int) -> list[Hypothesis]:
         return sorted(self.finished, key=lambda hypothesis: -hypothesis.score)[:count]
@@ -80,99 +87,82 @@ class _Pool:
         return length_penalty(length, self.options.length_penalty, self.options.length_penalty_formula)
 
 
-@dataclass
 class _Beam:
-    """The live hypotheses of all unfinished sentences: `width` rows for each, in the order of `sentences`."""
+    """The live hypotheses of all unfinished sentences: `width` rows for each, in the order of `sentences`.
 
-    options: DecodingConfig
-    pools: list[_Pool]
-    sentences: list[int]
-    width: int
-    state: State
-    tokens: Int[Tensor, " rows"]
-    eos: int
-    totals: Float[Tensor, "sentences width"]
-    history: Int[Tensor, "rows len"]
-    values: Float[Tensor, "rows len"]
+    What each step added is kept by step; the tokens of a hypothesis are found by going back from row to parent row.
+    """
 
-    @classmethod
-    def start(cls, model: NextTokenModel, request: SearchRequest) -> _Beam:
-        source = request.source
-        count = len(source)
-        return cls(
-            options=request.options,
-            pools=[_Pool(request.options, longest) for longest in request.max_lengths],
-            sentences=list(range(count)),
-            width=1,  # one row per sentence, `<s>`; the first step makes beam_size of it
-            state=model.start(source),
-            tokens=source.new_full((count,), request.bos),
-            eos=request.eos,
-            totals=torch.zeros(count, 1, device=source.device),
-            history=source.new_empty(count, 0),
-            values=torch.zeros(count, 0, device=source.device),
-        )
+    def __init__(self, model: NextTokenModel, request: SearchRequest) -> None:
+        source, count = request.source, len(request.source)
+        self.model, self.request, self.constraints = model, request, Constraints(request)
+        self.size = request.options.beam_size
+        self.pools = [_Pool(request.options, longest) for longest in request.max_lengths]
+        self.sentences = list(range(count))
+        self.width = 1  # one row per sentence, `<s>`; the first step makes beam_size of it
+        self.state: State = model.start(source)
+        self.tokens: Int[Tensor, " rows"] = source.new_full((count,), request.bos)
+        self.totals: Float[Tensor, "sentences width"] = torch.zeros(count, 1, device=source.device)
+        self.steps: list[list[_Line]] = []
 
-    def advance(self, log_probs: Float[Tensor, "rows vocab"]) -> None:
+    def step(self) -> None:
         """Rank continuations, finish those that end, keep the best others of each unfinished sentence."""
-        vocab = log_probs.shape[-1]
-        size = self.options.beam_size
-        # [rows, vocab] -> [sentences, width * vocab]
-        totals = self.totals[:, :, None] + log_probs.view(len(self.sentences), self.width, vocab)
-        totals = totals.flatten(1)
-        best, place = totals.topk(min(2 * size, totals.shape[1]), dim=-1)
-        parent, token = place // vocab, place % vocab
-        first_row = torch.arange(len(self.sentences), device=place.device)[:, None] * self.width
-        row = first_row + parent
-        value = log_probs[row, token]
+        owners = [sentence for sentence in self.sentences for _ in range(self.width)]
+        values, tokens, self.state = self.constraints.likeliest(
+            self.model, self.state, self.tokens, 2 * self.size, len(self.steps), owners, self._histories
+        )
+        # The best of each row, [rows, each] -> [sentences, width * each], hold the best of the sentence.
+        each = values.shape[1]
+        values, tokens = (x.reshape(len(self.sentences), -1) for x in (values, tokens))
+        totals = self.totals.repeat_interleave(each, dim=1) + values
+        best, place = totals.topk(min(2 * self.size, totals.shape[1]), dim=1)
+        parents = place.div(each, rounding_mode="floor")
+        columns = (best, parents, tokens.gather(1, place), values.gather(1, place))
+        going, lines = [], []
+        for index, ranked in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            found = self._advance(index, list(zip(*ranked, strict=True)))
+            if not self.pools[self.sentences[index]].is_full(found[0].total, len(self.steps) + 1):
+                going.append(self.sentences[index])
+                lines += found
+        self.sentences = going
+        if going:
+            self._descend(lines, best.dtype)
 
-        ends = (token == self.eos) & (best > float("-inf"))
-        self._finish(ends[:, :size], row, value)
+    def _advance(self, index: int, ranked: list[tuple[float, int, int, float]]) -> list[_Line]:
+        """The lines of a sentence that live on; those that end go to its pool."""
+        first, live = index * self.width, []
+        for rank, (total, parent, token, value) in enumerate(ranked):
+            if total == float("-inf"):
+                continue
+            if token != self.request.eos:
+                live.append(_Line(total, first + parent, token, value))
+            elif rank < self.size:
+                self.pools[self.sentences[index]].add(_trace(_Line(total, first + parent, token, value), self.steps))
+        # What is impossible fills up.
+        _, parent, token, value = ranked[0]
+        dead = _Line(float("-inf"), first + parent, token, value)
+        live = live[: self.size] + [dead] * (self.size - len(live))
+        check_numbers([live[0].total])
+        return live
 
-        lives, picked = _first_live(ends, best, size)
-        self.totals = lives
-        row, token, value = (x.gather(1, picked) for x in (row, token, value))
-        self._descend(row, token, value, size)
+    def _descend(self, lines: list[_Line], dtype: torch.dtype) -> None:
+        """Let the chosen lines become the live rows; finished sentences leave the batch."""
+        device, before = self.tokens.device, len(self.tokens)
+        self.steps.append(lines)
+        self.width = self.size
+        self.tokens = torch.tensor([line.token for line in lines], device=device)
+        self.totals = torch.tensor([line.total for line in lines], dtype=dtype, device=device).view(-1, self.size)
+        parents = [line.parent for line in lines]
+        if parents != list(range(before)):
+            self.state = self.state.reorder(torch.tensor(parents, device=device))
 
-    def _finish(self, ends: Bool[Tensor, "sentences ranks"], row: Tensor, value: Tensor) -> None:
-        for index, rank in ends.nonzero().tolist():
-            source_row = int(row[index, rank])
-            values = [*self.values[source_row].tolist(), float(value[index, rank])]
-            self.pools[self.sentences[index]].add(self.history[source_row].tolist(), values)
-
-    def _descend(self, row: Tensor, token: Tensor, value: Tensor, size: int) -> None:
-        """Let the chosen continuations become the live rows; finished sentences leave the batch."""
-        length = self.history.shape[1] + 1
-        best_live = self.totals[:, 0].tolist()
-        check_numbers(best_live)
-        open_ = [
-            index
-            for index, sentence in enumerate(self.sentences)
-            if not self.pools[sentence].is_full(best_live[index], length)
-        ]
-        self.sentences = [self.sentences[index] for index in open_]
-        if not self.sentences:
-            return
-        if len(open_) < len(row):
-            keep = torch.tensor(open_, device=row.device)
-            row, token, value, self.totals = row[keep], token[keep], value[keep], self.totals[keep]
-        rows, before = row.flatten(), len(self.tokens)
-        self.tokens = token.flatten()
-        self.history = torch.cat([self.history[rows], self.tokens[:, None]], dim=1)
-        self.values = torch.cat([self.values[rows], value.flatten()[:, None]], dim=1)
-        if len(rows) != before or not torch.equal(rows, torch.arange(before, device=rows.device)):
-            self.state = self.state.reorder(rows)
-        self.width = size
+    def _histories(self) -> list[list[int]]:
+        return [[one.token for one in _trace(line, self.steps[:-1])] for line in self.steps[-1]]
 
 
-def _first_live(
-    ends: Bool[Tensor, "sentences ranks"], best: Float[Tensor, "sentences ranks"], size: int
-) -> tuple[Float[Tensor, "sentences {size}"], Int[Tensor, "sentences {size}"]]:
-    """Totals and ranks of the first `size` continuations that do not end; impossible ones fill up at -inf."""
-    open_totals = best.masked_fill(ends, float("-inf"))
-    order = (open_totals == float("-inf")).to(torch.int8).argsort(dim=1, stable=True)[:, :size]
-    totals = open_totals.gather(1, order)
-    missing = size - order.shape[1]
-    if missing > 0:
-        order = torch.cat([order, order[:, :1].expand(-1, missing)], dim=1)
-        totals = torch.cat([totals, totals.new_full((len(totals), missing), float("-inf"))], dim=1)
-    return totals, order
+def _trace(line: _Line, steps: list[list[_Line]]) -> list[_Line]:
+    """A hypothesis from its first to its newest token, `line`, which continues a row of the last of `steps`."""
+    found = [line]
+    for step in reversed(steps):
+        found.append(step[found[-1].parent])
+    return found[::-1]

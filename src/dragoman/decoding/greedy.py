@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -21,47 +23,57 @@ Chooser = Callable[[Tensor, list[int]], Tensor]
 
 def greedy_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
     """One hypothesis per row; rows that have emitted `</s>` leave the batch."""
-    return follow(model, request, lambda log_probs, rows: log_probs.argmax(-1))
+    return follow(model, request)
 
 
-def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser) -> list[list[Hypothesis]]:
-    """Extend every row by the token that `choose` picks until each has emitted `</s>`.
+def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser | None = None) -> list[list[Hypothesis]]:
+    """Extend every row by one token at a time until each has emitted `</s>`.
 
     Args:
         model: the next-token model.
         request: sources and options.
         choose: from log-probabilities `[rows, vocab]`, constraints applied, and the sentence of each row, the next
-            token of each row.
+            token of each row; the likeliest if None.
     """
     source = request.source
     count = len(source)
     constraints = Constraints(request)
-    options = request.options
-    done: list[list[Hypothesis]] = [[] for _ in range(count)]
     rows = list(range(count))
-    history = source.new_empty(count, 0)
-    kept: list[list[float]] = [[] for _ in range(count)]
+    texts: list[list[int]] = [[] for _ in rows]
+    values: list[list[float]] = [[] for _ in rows]
     tokens = source.new_full((count,), request.bos)
     state = model.start(source)
-    while rows:
-        log_probs, state = model.step(state, tokens)
-        log_probs = constraints.apply(log_probs, history, rows)
-        tokens = choose(log_probs, rows)
-        chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+    for step in itertools.count():
+        if not rows:
+            break
+        histories = functools.partial(_at, texts, rows)
+        if choose is None:
+            best, ranked, state = constraints.likeliest(model, state, tokens, 1, step, rows, histories)
+            chosen, tokens = best[:, 0].tolist(), ranked[:, 0]
+        else:
+            log_probs, state = model.step(state, tokens)
+            log_probs = constraints.apply(log_probs, step, rows, histories)
+            tokens = choose(log_probs, rows)
+            chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
         check_numbers(chosen)
-        for row, value in zip(rows, chosen, strict=True):
-            kept[row].append(value)
-        ended = tokens == request.eos
-        if ended.any():
-            for index in ended.nonzero()[:, 0].tolist():
-                row = rows[index]
-                total = sum(kept[row])
-                penalty = length_penalty(len(kept[row]), options.length_penalty, options.length_penalty_formula)
-                text = tuple(history[index].tolist())
-                done[row].append(Hypothesis(text, total, total / penalty, tuple(kept[row])))
-            alive = (~ended).nonzero()[:, 0]
-            rows = [rows[index] for index in alive.tolist()]
-            history, tokens = history[alive], tokens[alive]
-            state = state.reorder(alive) if rows else state
-        history = torch.cat([history, tokens[:, None]], dim=1)
-    return done
+        ids = tokens.tolist()
+        for row, token, value in zip(rows, ids, chosen, strict=True):
+            texts[row].append(token)
+            values[row].append(value)
+        alive = [index for index, token in enumerate(ids) if token != request.eos]
+        if len(alive) < len(rows):
+            rows = [rows[index] for index in alive]
+            kept = torch.tensor(alive, dtype=torch.long, device=source.device)
+            tokens = tokens[kept]
+            state = state.reorder(kept) if rows else state
+    return [[_hypothesis(text, value, request)] for text, value in zip(texts, values, strict=True)]
+
+
+def _at(texts: list[list[int]], rows: list[int]) -> list[list[int]]:
+    return [texts[row] for row in rows]
+
+
+def _hypothesis(text: list[int], values: list[float], request: SearchRequest) -> Hypothesis:
+    options, total = request.options, sum(values)
+    penalty = length_penalty(len(values), options.length_penalty, options.length_penalty_formula)
+    return Hypothesis(tuple(text[:-1]), total, total / penalty, tuple(values))

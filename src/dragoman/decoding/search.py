@@ -7,7 +7,7 @@ a batch of sources, and from a state and the newest token of each row gives log-
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -34,6 +34,10 @@ class NextTokenModel(Protocol):
     """What a search needs of a model: the Transformer families, ensembles and the Markov models all have it.
 
     A state is used once: after `step` or `reorder` the old one must not be used again.
+
+    A model that finds the likeliest tokens cheaper than all log-probabilities may also have
+    `step_top(state, tokens, count, banned) -> (values, best, state)`: `step`, but only the `count` likeliest tokens (or
+    all there are) of each row, likeliest first, the banned ones at -inf. Searches use it where they can.
     """
 
     @property
@@ -143,46 +147,93 @@ class Constraints:
         self.prefixes = request.prefixes
         self.longest_prefix = max((len(prefix) for prefix in request.prefixes), default=0)
         self.eos = request.eos
-        self.never = torch.tensor(request.never, dtype=torch.long, device=request.source.device)
+        device = request.source.device
+        self.never = torch.tensor(request.never, dtype=torch.long, device=device)
+        self.never_or_end = torch.tensor((*request.never, request.eos), dtype=torch.long, device=device)
+
+    def banned(self, step: int) -> Int[Tensor, " tokens"]:
+        """What no row may emit after `step` tokens."""
+        return self.never_or_end if step < self.options.min_length else self.never
+
+    def differ(self, step: int) -> bool:
+        """Whether, after `step` tokens, rows may be held to more than `banned`, each to its own."""
+        repeats = 0 < self.options.no_repeat_ngram <= step
+        return repeats or step >= self.shortest_maximum or step < self.longest_prefix
 
     def apply(
         self,
         log_probs: Float[Tensor, "rows vocab"],
-        history: Int[Tensor, "rows len"],
+        step: int,
         sentences: Sequence[int],
+        histories: Callable[[], Sequence[list[int]]],
     ) -> Float[Tensor, "rows vocab"]:
         """Log-probabilities with the forbidden ones at -inf.
 
         Args:
             log_probs: from the model; not changed.
-            history: tokens of each row so far, without `<s>`.
+            step: how many tokens each row has, `<s>` not counted.
             sentences: the sentence of the request that each row belongs to.
+            histories: gives the tokens of each row; called where they matter.
         """
-        step, raw = history.shape[1], log_probs
-        log_probs = log_probs.index_fill(1, self.never, float("-inf"))
-        if step < self.options.min_length:
-            log_probs[:, self.eos] = float("-inf")
+        raw = log_probs
+        log_probs = log_probs.index_fill(1, self.banned(step), float("-inf"))
         size = self.options.no_repeat_ngram
         if size and step >= size:
-            for row, tokens in enumerate(history.tolist()):
+            for row, tokens in enumerate(histories()):
                 log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
-            for row in (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist():
-                _only(log_probs[row], self.eos, raw[row])
+            stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
+            _only(log_probs, dict.fromkeys(stuck, self.eos), raw)
         if step >= self.shortest_maximum:
-            for row, sentence in enumerate(sentences):
-                if step >= self.max_lengths[sentence]:
-                    _only(log_probs[row], self.eos, raw[row])
+            over = [row for row, sentence in enumerate(sentences) if step >= self.max_lengths[sentence]]
+            _only(log_probs, dict.fromkeys(over, self.eos), raw)
         if step < self.longest_prefix:
-            for row, sentence in enumerate(sentences):
-                if step < len(self.prefixes[sentence]):
-                    _only(log_probs[row], self.prefixes[sentence][step], raw[row])
+            prefixes = [self.prefixes[sentence] for sentence in sentences]
+            _only(log_probs, {row: prefix[step] for row, prefix in enumerate(prefixes) if step < len(prefix)}, raw)
         return log_probs
 
+    def likeliest(
+        self,
+        model: NextTokenModel,
+        state: Any,
+        tokens: Int[Tensor, " rows"],
+        count: int,
+        step: int,
+        sentences: Sequence[int],
+        histories: Callable[[], Sequence[list[int]]],
+    ) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"], Any]:
+        """One step of a model: the `count` likeliest tokens (or all there are) of each row, and the next state.
 
-def _only(row: Tensor, token: int, raw: Tensor) -> None:
+        A model that can rank for itself does so, wherever the same tokens are forbidden to all rows.
+
+        Args:
+            model: the next-token model.
+            state: its state.
+            tokens: the newest token of each row.
+            count: how many to return.
+            step: as for `apply`, as are `sentences` and `histories`.
+        """
+        step_top = getattr(model, "step_top", None)
+        if step_top is not None and not self.differ(step):
+            return step_top(state, tokens, count, self.banned(step))
+        log_probs, state = model.step(state, tokens)
+        log_probs = self.apply(log_probs, step, sentences, histories)
+        if count == 1:
+            values, best = log_probs.max(-1, keepdim=True)  # of equal ones the first
+        else:
+            values, best = log_probs.topk(min(count, log_probs.shape[1]), dim=-1)
+        return values, best, state
+
+
+def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:
+    """Rows that may emit nothing but one token each."""
+    if not forced:
+        return
+    rows = torch.tensor(list(forced), dtype=torch.long, device=raw.device)
+    tokens = torch.tensor(list(forced.values()), dtype=torch.long, device=raw.device)
     # At the model's own value, even where it was forbidden; what the model finds impossible stays finite, to be ranked.
-    row.fill_(float("-inf"))
-    row[token] = raw[token].clamp(min=torch.finfo(row.dtype).min / 1e3)
+    values = raw[rows, tokens].clamp(min=torch.finfo(raw.dtype).min / 1e3)
+    log_probs[rows] = float("-inf")
+    log_probs[rows, tokens] = values
 
 
 def _closing_tokens(tokens: list[int], size: int) -> list[int]:

@@ -1,14 +1,18 @@
-"""The one place where device and engine are chosen."""
+"""The one place where device, engine and precision are chosen."""
 
 from __future__ import annotations
 
 import torch
 
 from dragoman.engines.module import ModuleEngine
+from dragoman.engines.native import NativeEngine, load_library
+from dragoman.engines.packed import PackedEngine
+from dragoman.engines.recipe import NotPlain
 from dragoman.errors import ConfigError
 from dragoman.nn import CausalLM, Transformer
 
-ENGINES = ("auto", "module")
+ENGINES = ("auto", "native", "packed", "module")
+PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 
 
 def choose_device(wanted: str = "auto") -> torch.device:
@@ -33,13 +37,68 @@ def _count(kind: str) -> int:
     return torch.cuda.device_count() if kind == "cuda" else 1
 
 
-def choose_engine(model: Transformer | CausalLM, wanted: str = "auto") -> tuple[ModuleEngine, str]:
+def choose_engine(
+    model: Transformer | CausalLM, wanted: str = "auto", precision: str = "auto"
+) -> tuple[ModuleEngine, str]:
     """The engine to run a model with, and the reason in words.
 
+    On a CPU the native engine if its library is compiled, else the same in PyTorch; elsewhere, and for models with
+    parts of their own kind, the modules themselves.
+
+    Args:
+        model: the trained model, where it is to run.
+        wanted: `native`, `packed`, `module`, or `auto`.
+        precision: of the linear maps: `float32`, `int8`, `bfloat16`, or `auto`: int8 where it is the fastest, that is
+            where the processor multiplies bytes in its vector units, else float32.
+
     Raises:
-        ConfigError: there is no engine of that name.
+        ConfigError: there is no engine of that name, or it cannot do what is asked.
     """
     if wanted not in ENGINES:
         raise ConfigError("there is no such engine", expected=" or ".join(ENGINES), found=wanted)
-    reason = "asked for" if wanted != "auto" else "the only one so far: the modules themselves, with caches"
+    if precision not in PRECISIONS:
+        raise ConfigError("there is no such precision", expected=" or ".join(PRECISIONS), found=precision)
+    asked = "asked for" if wanted != "auto" else None
+    device = next(model.parameters()).device
+    if wanted == "module" or device.type != "cpu":
+        return _modules(
+            model, wanted, precision, asked or f"the fast engines are for the CPU, the model is on {device}"
+        )
+    library = load_library()
+    try:
+        if wanted == "native" or (wanted == "auto" and not isinstance(library, str)):
+            chosen, why = _native_precision(precision)
+            return NativeEngine(model, chosen), f"{asked or 'its library is compiled'}; {why}"
+        if wanted == "packed" or precision in ("auto", "int8"):
+            chosen, why = _packed_precision(precision)
+            return PackedEngine(model, chosen), f"{asked or f'no native engine: {library}'}; {why}"
+    except NotPlain as reason:
+        return _modules(model, wanted, precision, str(reason))
+    return _modules(model, wanted, precision, asked or f"no native engine: {library}")
+
+
+def _modules(model: Transformer | CausalLM, wanted: str, precision: str, reason: str) -> tuple[ModuleEngine, str]:
+    if wanted not in ("auto", "module"):
+        raise ConfigError(f"the {wanted} engine cannot run this model: {reason}", hint="try --engine module")
+    if precision not in ("auto", "float32"):
+        raise ConfigError(f"the modules themselves do not run in {precision}: {reason}", hint="try --precision auto")
     return ModuleEngine(model), reason
+
+
+def _native_precision(precision: str) -> tuple[str, str]:
+    if precision != "auto":
+        return precision, f"{precision} asked for"
+    library = load_library()
+    assert not isinstance(library, str)
+    fastest = library.kernels[-1].name
+    if fastest == "plain":
+        return "float32", "float32, because this processor does not multiply bytes in its vector units"
+    return "int8", f"int8, the fastest with {fastest}"
+
+
+def _packed_precision(precision: str) -> tuple[str, str]:
+    if precision != "auto":
+        return precision, f"{precision} asked for"
+    if torch.backends.cpu.get_cpu_capability().startswith("AVX512") and hasattr(torch, "_int_mm"):
+        return "int8", "int8, the fastest with AVX-512"
+    return "float32", "float32, because this processor does not multiply bytes in its vector units"

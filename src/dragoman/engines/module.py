@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.nn import CausalLM, DecoderCache, Transformer
+from dragoman.nn import CausalLM, Transformer
 
 ROWS = 2048
 
@@ -14,10 +16,17 @@ ROWS = 2048
 class ModuleEngine:
     """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`).
 
-    The model is put into evaluation mode. For a `CausalLM` only the number of rows of a source counts.
+    The model is put into evaluation mode. For a `CausalLM` only the number of rows of a source counts. The other
+    engines derive from this one and run the steps in their own way.
+
+    Attributes:
+        name: of the kind of engine.
+        precision: of the linear maps.
+        model: the model.
     """
 
     name = "module"
+    precision = "float32"
 
     def __init__(self, model: Transformer | CausalLM) -> None:
         self.model = model.eval()
@@ -28,14 +37,12 @@ class ModuleEngine:
         return next(self.model.parameters()).device
 
     @torch.no_grad()
-    def start(self, source: Int[Tensor, "batch src"]) -> DecoderCache:
+    def start(self, source: Int[Tensor, "batch src"]) -> Any:
         """Encode the framed source: the state before the first step."""
         return self.model.start(source) if isinstance(self.model, Transformer) else self.model.start()
 
     @torch.no_grad()
-    def step(
-        self, state: DecoderCache, tokens: Int[Tensor, " batch"]
-    ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
+    def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         return _log_softmax(self.model.step(state, tokens)), state
 

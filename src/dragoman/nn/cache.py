@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -84,13 +85,21 @@ class DecoderCache:
     layers: list[LayerCache]
     memory_mask: Bool[Tensor, "batch 1 1 src"] | None = None
     length: int = 0
+    _sentence: Tensor | None = None
 
     def reorder(self, indices: Int[Tensor, " rows"]) -> DecoderCache:
         """Keep the hypotheses at `indices`, in that order, in every layer."""
         for layer in self.layers:
             layer.own.reorder(indices)
+        if self.memory_mask is None:
+            return self
+        rows = len(self.memory_mask)
+        before = torch.arange(rows, device=indices.device) if self._sentence is None else self._sentence
+        self._sentence = before.index_select(0, indices)
+        if torch.equal(self._sentence, before):
+            return self  # hypotheses changed places within their sentences, whose memory is the same
+        for layer in self.layers:
             if layer.cross is not None:
                 layer.cross.reorder(indices)
-        if self.memory_mask is not None:
-            self.memory_mask = self.memory_mask.index_select(0, indices)
+        self.memory_mask = self.memory_mask.index_select(0, indices)
         return self

@@ -1,0 +1,81 @@
+// One step of the decoder: a token of each row in, log-probabilities of the next one out.
+#include "pass.h"
+
+namespace dragoman {
+
+namespace {
+
+constexpr int ROWS_EACH = 24;  // with fewer, members share the rows of a stage instead of taking some of their own
+
+void decode_layers(State& state, const Step& step, Pass& pass) {
+    const Model& m = state.model;
+    const size_t width = m.key_values();
+    for (int row = pass.begin(); row < pass.end(); ++row) pass.embed(m.target, row, step.tokens[row], step.position);
+    pass.wait();
+    for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
+        const Layer& layer = m.decoder.layers[i];
+        const Block& newest = state.blocks.back();
+        const Output key_value{newest.data + i * newest.rows * width, width, Activation::none, false};
+        const Operand a = pass.enter(layer.attention_norm);
+        pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, key_value}});
+        pass.attend([&](int row, const float** where) {
+            const int* past = state.past[row].data();
+            const int count = state.length + 1;
+            for (int t = 0; t < count; ++t)
+                where[t] = state.blocks[t].data + (i * state.blocks[t].rows + past[t]) * width;
+            return count;
+        });
+        pass.attention_output(layer.output);
+        if (m.cross) {
+            const Operand b = pass.enter(layer.cross_norm);
+            pass.multiply(b, {{layer.cross_query, pass.to_query()}});
+            pass.attend([&](int row, const float** where) {
+                const int sentence = state.sentence[row], count = state.tokens[sentence];
+                const float* place = state.memory[i] + state.first[sentence] * width;
+                for (int t = 0; t < count; ++t) where[t] = place + t * width;
+                return count;
+            });
+            pass.attention_output(layer.cross_output);
+        }
+        pass.feed_forward(layer);
+    }
+}
+
+void finish_row(const Model& m, const Step& step, int row, float* logits) {
+    const int vocabulary = m.generator.out;
+    const float total = m.kernels.log_sum_exp(logits, vocabulary);
+    if (step.all) return m.kernels.subtract(logits, vocabulary, total);
+    for (int i = 0; i < step.banned_count; ++i) logits[step.banned[i]] = -__builtin_inff();
+    float* values = step.values + static_cast<size_t>(row) * step.count;
+    m.kernels.top(logits, vocabulary, step.count, values, step.indices + static_cast<size_t>(row) * step.count);
+    for (int i = 0; i < step.count; ++i) values[i] -= total;
+}
+
+}  // namespace
+
+void decode(State& state, const Step& step, int threads) {
+    const Model& m = state.model;
+    state.grow();
+    Scratch& s = state.scratch(threads);
+    const size_t vocabulary = m.generator.out;
+    float* logits = step.all ? step.all : state.logits(vocabulary * state.rows);
+    const bool apart = state.rows >= ROWS_EACH * threads;  // each member takes rows of its own: nobody waits
+    Barrier barrier;
+    barrier.set(threads);
+    const auto job = [&](Member member, int row_0, int row_1) {
+        Pass pass(m, s, member, row_0, row_1);
+        decode_layers(state, step, pass);
+        const Operand a = pass.leave(m.decoder);
+        pass.multiply(a, {{m.generator, {logits, vocabulary, Activation::none, false}}});
+        for (int row = pass.begin(); row < pass.end(); ++row) finish_row(m, step, row, logits + row * vocabulary);
+    };
+    const auto share = [&](int rank) {
+        const Member member{rank, threads, &barrier, rank};
+        if (apart) job({0, 1, nullptr, rank}, member.begin(state.rows), member.end(state.rows));
+        else job(member, 0, state.rows);
+    };
+    if (threads == 1 || !run_together(threads, share)) job({}, 0, state.rows);
+    ++state.length;
+}
+
+}  // namespace dragoman

@@ -1,0 +1,3 @@
+#include "table.h"
+
+const dragoman::Kernels* dragoman::avx2_kernels() { return table("avx2"); }

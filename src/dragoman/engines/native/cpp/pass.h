@@ -1,0 +1,135 @@
+// One pass of some rows through layers, by one or several members who share the work of each stage.
+#pragma once
+
+#include <initializer_list>
+
+#include "model.h"
+#include "team.h"
+
+namespace dragoman {
+
+struct Product {
+    const Packed& weights;
+    Output output;
+};
+
+class Pass {
+  public:
+    Pass(const Model& model, Scratch& scratch, Member member, int row_0, int row_1)
+        : m(model), s(scratch), member_(member), row_0(row_0), row_1(row_1) {}
+
+    // x = embedding of an id at a position
+    void embed(const Table& table, int row, int64_t id, const float* position) {
+        m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, position, m.d_model, x(row));
+    }
+
+    // What a sublayer with this norm reads. Pre-norm: the norm of x. Post-norm: x itself, once the norm that is still
+    // due from the sublayer before has been applied.
+    Operand enter(const Norm& norm) {
+        const Norm* due = due_;
+        if (!m.pre_norm) due_ = &norm;
+        return prepared(due, m.pre_norm ? &norm : nullptr);
+    }
+
+    // What follows the stack reads.
+    Operand leave(const Stack& stack) {
+        const Norm* due = due_;
+        due_ = nullptr;
+        return prepared(due, stack.has_end ? &stack.end : nullptr);
+    }
+
+    // Rows of a buffer as the kernels read them.
+    Operand operand(const float* data, int width, size_t stride) {
+        if (m.precision == Precision::float32) return plain(data, stride);
+        for (int row = begin(); row < end(); ++row) prepare(row, data + row * stride, width);
+        member_.wait();
+        return packed();
+    }
+
+    // Several products of the same rows as one stage.
+    void multiply(const Operand& a, std::initializer_list<Product> products) {
+        int panels = 0, passed = 0;
+        for (const Product& p : products) panels += p.weights.panels;
+        const int first = member_.begin(panels), last = member_.end(panels);
+        for (const Product& p : products) {
+            const int from = first > passed ? first - passed : 0;
+            const int to = last - passed < p.weights.panels ? last - passed : p.weights.panels;
+            if (from < to) m.kernels.linear(p.weights, a, row_0, row_1, from, to, p.output);
+            passed += p.weights.panels;
+        }
+        member_.wait();
+    }
+
+    Output to_query() const { return {s.query, s.query_stride, Activation::none, false}; }
+    Output to_x() const { return {s.x, s.x_stride, Activation::none, true}; }
+
+    // Each row attends, as `positions` tells it: fills in pointers, returns how many.
+    template <class Positions>
+    void attend(Positions positions) {
+        const int heads = m.heads.count;
+        const int items = (row_1 - row_0) * heads;
+        const float** where = s.positions + static_cast<size_t>(member_.lane) * s.reach;
+        for (int item = member_.begin(items); item < member_.end(items);) {
+            const int row = row_0 + item / heads, head = item % heads;
+            const int last = member_.end(items) - item + head < heads ? member_.end(items) - item + head : heads;
+            const int count = positions(row, where);
+            for (int i = count; count > 0 && i < count + 3; ++i) where[i] = where[0];
+            m.kernels.attend(s.query + row * s.query_stride, where, count, m.heads, head, last, s.reach,
+                             s.scores + static_cast<size_t>(member_.lane) * heads * s.reach,
+                             s.mixed + row * s.mixed_stride);
+            item += last - head;
+        }
+        member_.wait();
+    }
+
+    void attention_output(const Packed& output) {
+        const Operand mixed = operand(s.mixed, m.mixed(), s.mixed_stride);
+        multiply(mixed, {{output, to_x()}});
+    }
+
+    void feed_forward(const Layer& layer) {
+        const Operand a = enter(layer.feed_forward_norm);
+        const Output inner{s.inner, s.inner_stride, m.activation, false};
+        multiply(a, {{layer.inner, inner}});
+        const Operand b = operand(s.inner, m.d_ff, s.inner_stride);
+        multiply(b, {{layer.outer, to_x()}});
+    }
+
+    float* x(int row) const { return s.x + row * s.x_stride; }
+    int begin() const { return row_0 + member_.begin(row_1 - row_0); }
+    int end() const { return row_0 + member_.end(row_1 - row_0); }
+    void wait() const { member_.wait(); }
+
+    const Model& m;
+    Scratch& s;
+
+  private:
+    Operand prepared(const Norm* due, const Norm* norm) {
+        const bool copied = norm || m.precision != Precision::float32;
+        if (!copied && !due) return plain(s.x, s.x_stride);
+        float* normed = s.row + static_cast<size_t>(member_.lane) * m.d_model;
+        for (int row = begin(); row < end(); ++row) {
+            const float* from = x(row);
+            if (due) m.kernels.norm(from, m.d_model, due->weight, due->bias, due->eps, x(row));
+            if (norm) m.kernels.norm(from, m.d_model, norm->weight, norm->bias, norm->eps, normed);
+            if (copied) prepare(row, norm ? normed : from, m.d_model);
+        }
+        member_.wait();
+        return copied ? packed() : plain(s.x, s.x_stride);
+    }
+
+    void prepare(int row, const float* from, int width) {
+        m.kernels.prepare(m.precision, from, width, s.operand + row * s.operand_stride, s.scale + row, s.sum + row);
+    }
+
+    Operand packed() const { return {s.operand, s.operand_stride, s.scale, s.sum}; }
+    static Operand plain(const float* data, size_t stride) {
+        return {reinterpret_cast<const unsigned char*>(data), sizeof(float) * stride, nullptr, nullptr};
+    }
+
+    Member member_;
+    int row_0, row_1;
+    const Norm* due_ = nullptr;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,205 @@
+"""The engine without a compiler: the same arithmetic as the native one, in PyTorch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, Int8
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.engines.module import ModuleEngine
+from dragoman.engines.recipe import Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack, read_recipe
+from dragoman.engines.serial import serial_log_probabilities
+from dragoman.errors import ConfigError
+from dragoman.nn import CausalLM, DecoderCache, Transformer
+from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
+
+PRECISIONS = ("float32", "int8")
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+LARGEST, NOTHING = 127, 1e-30
+
+Linear = Callable[[Tensor], Tensor]
+
+
+class PackedEngine(ModuleEngine):
+    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`).
+
+    Weights are packed once: later changes of the model are not seen. In float32 they lie as oneDNN wants them, where
+    PyTorch has it. In int8, weights have a scale per output and activations one per row; products are summed exactly
+    and everything between the linear maps is float32.
+
+    Args:
+        model: the trained model, on the CPU, in float32.
+        precision: of the linear maps, `float32` or `int8`.
+
+    Raises:
+        ConfigError: there is no such precision.
+        NotPlain: the model has parts that only its own modules know how to run.
+    """
+
+    name = "packed"
+
+    def __init__(self, model: Transformer | CausalLM, precision: str = "float32") -> None:
+        if precision not in PRECISIONS:
+            raise ConfigError(
+                "the engine in PyTorch has no such precision", expected=" or ".join(PRECISIONS), found=precision
+            )
+        super().__init__(model)
+        self.precision = precision
+        self.recipe = recipe = read_recipe(model)
+        self._encoder = [_Layer(layer, recipe, precision) for layer in recipe.encoder.layers] if recipe.encoder else []
+        self._decoder = [_Layer(layer, recipe, precision) for layer in recipe.decoder.layers]
+        self._generator = pack(recipe.generator, precision)
+
+    @torch.no_grad()
+    def start(self, source: Int[Tensor, "batch src"]) -> DecoderCache:
+        """Encode the framed source: the state before the first step."""
+        recipe = self.recipe
+        if recipe.source is None or recipe.encoder is None or not recipe.crosses:
+            return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder])
+        mask = (source != recipe.pad)[:, None, None, :]
+        x = _embed(recipe.source, source, recipe.source.first_positions(source.shape[1]))
+        for layer in self._encoder:
+            x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
+            x = layer.feed_forward(x)
+        memory = _end(x, recipe.encoder)
+        layers = [
+            LayerCache(
+                GrowingCache(), None if layer.cross is None else FixedCache(*layer.cross.keys_and_values(memory))
+            )
+            for layer in self._decoder
+        ]
+        return DecoderCache(layers, mask)
+
+    @torch.no_grad()
+    def step(
+        self, state: DecoderCache, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
+        """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        target = self.recipe.target
+        x = _embed(target, tokens[:, None], target.position(state.length))
+        for layer, cache in zip(self._decoder, state.layers, strict=True):
+            x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
+            if layer.cross is not None and cache.cross is not None:
+                fixed, attend = cache.cross, layer.cross
+                x = attend.residual(x, lambda y, a=attend, f=fixed: a.mix(y, f.key, f.value, state.memory_mask))
+            x = layer.feed_forward(x)
+        state.length += 1
+        return self._generator(_end(x, self.recipe.decoder)[:, 0]).log_softmax(-1), state
+
+    def token_log_probabilities(
+        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+    ) -> Float[Tensor, "batch labels"]:
+        """Teacher forcing: log-probability of each token of the framed target after its first."""
+        if self.precision == "float32":
+            return super().token_log_probabilities(source, target)
+        return serial_log_probabilities(self, source, target)
+
+
+def pack(matrix: Matrix, precision: str) -> Linear:
+    """A linear map over the last dimension, its weights packed."""
+    bias = matrix.bias
+    if precision == "int8":
+        weight, scale = quantised(matrix.weight)
+        weight = F.pad(weight, (0, _short_of_four(weight))).t()
+        return lambda x: _int8_product(x, weight, scale[:, 0], bias)
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(matrix.weight.contiguous(), None)
+        pointwise = torch.ops.mkldnn._linear_pointwise
+        pointwise(matrix.weight.new_zeros(1, matrix.weight.shape[1]), packed, bias, "none", [], "")
+    except (AttributeError, RuntimeError):
+        return lambda x: F.linear(x, matrix.weight, bias)
+    return lambda x: pointwise(x, packed, bias, "none", [], "")
+
+
+def quantised(x: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, "rows 1"]]:
+    """Each row as bytes from -127 to 127, and what they are multiplied by to give the row back, nearly."""
+    most = x.abs().amax(-1, keepdim=True)
+    factor = torch.where(most > NOTHING, LARGEST / most, 0.0)
+    return (x * factor).round().to(torch.int8), most / LARGEST
+
+
+def _short_of_four(rows: Tensor) -> int:
+    # PyTorch's product of bytes is wrong for rows of one.
+    return -rows.shape[-1] % 4
+
+
+def _int8_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+    rows = x.flatten(0, -2)
+    values, row_scale = quantised(rows)
+    if short := _short_of_four(rows):
+        values = F.pad(values, (0, short))
+    multiply = getattr(torch, "_int_mm", None)
+    # Both ways give the exact sums; the first needs a PyTorch that multiplies bytes.
+    sums = multiply(values, weight) if multiply else values.double() @ weight.double()
+    product = sums.float() * (scale * row_scale)
+    return (product if bias is None else product + bias).view(*x.shape[:-1], -1)
+
+
+def _embed(embedding: Embedding, ids: Tensor, positions: Tensor) -> Tensor:
+    return F.embedding(ids, embedding.rows) * embedding.scale + positions
+
+
+def _normed(x: Tensor, norm: Norm) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.eps)
+
+
+def _end(x: Tensor, stack: Stack) -> Tensor:
+    return x if stack.end is None else _normed(x, stack.end)
+
+
+class _Layer:
+    """One layer, packed."""
+
+    def __init__(self, layer: Layer, recipe: Recipe, precision: str) -> None:
+        self.own = _Attention(layer.attention, recipe, precision)
+        self.cross = None if layer.cross is None else _Attention(layer.cross, recipe, precision)
+        self.inner, self.outer = pack(layer.inner, precision), pack(layer.outer, precision)
+        self.activation = ACTIVATIONS[recipe.activation]
+        self.around = _Residual(layer.norm, recipe.pre_norm)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.around(x, lambda y: self.outer(self.activation(self.inner(y))))
+
+
+@dataclass
+class _Residual:
+    """A sub-layer's connection."""
+
+    norm: Norm
+    pre: bool
+
+    def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + sublayer(_normed(x, self.norm)) if self.pre else _normed(x + sublayer(x), self.norm)
+
+
+class _Attention:
+    """Attention, packed."""
+
+    def __init__(self, attention: Attention, recipe: Recipe, precision: str) -> None:
+        self.query, self.key_value, self.output = (
+            pack(matrix, precision) for matrix in (attention.query, attention.key_value, attention.output)
+        )
+        self.heads, self.keys = recipe.heads, recipe.heads * recipe.d_k
+        self.residual = _Residual(attention.norm, recipe.pre_norm)
+
+    def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        packed = self.key_value(x)
+        return self._split(packed[..., : self.keys]), self._split(packed[..., self.keys :])
+
+    def to_itself(self, x: Tensor, mask: Bool[Tensor, "batch 1 1 src"]) -> Tensor:
+        return self.mix(x, *self.keys_and_values(x), mask)
+
+    def to_past(self, x: Tensor, cache: GrowingCache) -> Tensor:
+        return self.mix(x, *cache.append(*self.keys_and_values(x)), None)
+
+    def mix(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        mixed = F.scaled_dot_product_attention(self._split(self.query(x)), key, value, attn_mask=mask)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        # [batch, len, heads * d] -> [batch, heads, len, d]
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -1,0 +1,34 @@
+"""Teacher forcing one step at a time, for engines whose steps are the only thing they run."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """What is needed of an engine."""
+
+    def start(self, source: Int[Tensor, "batch src"]) -> Any:
+        """The state before the first step."""
+        ...
+
+    def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
+        """Log-probabilities of the token after `tokens`, and the next state."""
+        ...
+
+
+def serial_log_probabilities(
+    engine: Steps, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+) -> Float[Tensor, "batch labels"]:
+    """Log-probability of each token of the framed target after its first, exactly as a search finds it."""
+    state = engine.start(source)
+    columns = []
+    for index in range(target.shape[1] - 1):
+        log_probs, state = engine.step(state, target[:, index])
+        columns.append(log_probs.gather(1, target[:, index + 1, None]))
+    return torch.cat(columns, dim=1)

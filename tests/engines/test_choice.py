@@ -1,0 +1,146 @@
+"""Which engine runs a model, and why."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.config import ModelConfig
+from dragoman.engines import ModuleEngine, NativeEngine, NotPlain, PackedEngine, choose, choose_engine
+from dragoman.engines.native import load_library
+from dragoman.engines.recipe import read_recipe
+from dragoman.errors import ConfigError
+from dragoman.models import build_model
+from dragoman.nn import Transformer
+
+LIBRARY = load_library()
+needs_library = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
+
+
+def small(**changes: object) -> Transformer:
+    sizes = {
+        "source_vocab": 11, "target_vocab": 11, "d_model": 8, "num_heads": 2, "d_ff": 12, "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+    }  # fmt: skip
+    model = build_model(ModelConfig.model_validate({**sizes, **changes}))
+    assert isinstance(model, Transformer)
+    return model
+
+
+@needs_library
+def test_the_native_engine_runs_what_it_can() -> None:
+    engine, reason = choose_engine(small())
+    assert isinstance(engine, NativeEngine)
+    assert "compiled" in reason
+    assert engine.precision in reason
+    assert choose_engine(small(), precision="float32")[0].precision == "float32"
+    assert choose_engine(small(), "native", "int8")[0].precision == "int8"
+
+
+def test_without_a_library_the_same_runs_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "load_library", lambda: "it was left out")
+    engine, reason = choose_engine(small())
+    assert isinstance(engine, PackedEngine)
+    assert "it was left out" in reason
+    assert type(choose_engine(small(), precision="float32")[0]) is ModuleEngine
+    assert choose_engine(small(), "packed", "int8")[0].precision == "int8"
+
+
+def test_the_environment_can_leave_the_library_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_NO_NATIVE", "1")
+    assert load_library.__wrapped__() == "DRAGOMAN_NO_NATIVE is set"
+
+
+def test_a_missing_library_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    from dragoman.engines.native import build
+
+    monkeypatch.delenv("DRAGOMAN_NO_NATIVE", raising=False)
+    monkeypatch.setattr(build, "library_path", lambda: tmp_path / "none.so")
+    assert "python -m dragoman.engines.native.build" in str(load_library.__wrapped__())
+    (tmp_path / "none.so").write_bytes(b"no library")
+    assert "does not load" in str(load_library.__wrapped__())
+
+
+def test_the_modules_run_when_asked_for() -> None:
+    engine, reason = choose_engine(small(), "module")
+    assert (type(engine), reason) == (ModuleEngine, "asked for")
+
+
+class Doubled(nn.LayerNorm):
+    """A norm that no engine knows."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(input)
+
+
+def strange_norm(model: Transformer) -> None:
+    model.decoder.layers[0].feed_forward_residual.norm = Doubled(8)
+
+
+def strange_activation(model: Transformer) -> None:
+    model.encoder.layers[0].feed_forward.activation = torch.tanh
+
+
+def strange_weights(model: Transformer) -> None:
+    model.decoder.layers[0].cross_attention.weigh = lambda scores, mask: scores.softmax(-1)
+
+
+def strange_type(model: Transformer) -> None:
+    model.double()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (strange_norm, "a norm is a Doubled"),
+        (strange_activation, "activation"),
+        (strange_weights, "weighs in its own way"),
+        (strange_type, "not float32"),
+    ],
+)
+def test_parts_that_are_not_known_are_left_to_their_modules(spoil, told: str) -> None:
+    model = small()
+    spoil(model)
+    with pytest.raises(NotPlain, match=told):
+        read_recipe(model)
+    engine, reason = choose_engine(model)
+    assert type(engine) is ModuleEngine
+    assert told in reason
+    with pytest.raises(ConfigError, match="cannot run this model"):
+        choose_engine(model, "packed")
+    with pytest.raises(ConfigError, match="do not run in int8"):
+        choose_engine(model, precision="int8")
+
+
+@pytest.mark.parametrize("positions", ["rotary", "relative"])
+def test_positions_inside_attention_are_left_to_it(positions: str) -> None:
+    if positions not in str(ModelConfig.model_fields["positions"].annotation):
+        pytest.skip("there are no such positions")
+    assert type(choose_engine(small(positions=positions))[0]) is ModuleEngine
+
+
+def test_unknown_names_are_mistakes() -> None:
+    with pytest.raises(ConfigError, match="no such engine"):
+        choose_engine(small(), "steam")
+    with pytest.raises(ConfigError, match="no such precision"):
+        choose_engine(small(), precision="int4")
+    with pytest.raises(ConfigError, match="no such precision"):
+        PackedEngine(small(), "bfloat16")
+
+
+@needs_library
+def test_kernels_are_named() -> None:
+    assert not isinstance(LIBRARY, str)
+    assert LIBRARY.kernels[0].name == "plain"
+    with pytest.raises(ConfigError, match="cannot run these kernels"):
+        NativeEngine(small(), kernels="abacus")
+    with pytest.raises(ConfigError, match="bfloat16"):
+        NativeEngine(small(), "bfloat16", "plain")
+
+
+@needs_library
+def test_packed_weights_are_as_small_as_they_say() -> None:
+    model = small(d_model=64, d_ff=256, source_vocab=500, target_vocab=500)
+    float32, int8 = (NativeEngine(model, precision).bytes for precision in ("float32", "int8"))
+    assert int8 <= float32
