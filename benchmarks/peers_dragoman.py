@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +32,7 @@ class Peer:
     def __init__(self, options: dict[str, Any]) -> None:
         torch.set_num_threads(options["threads"])
         self.engine, self.precision = options.get("engine", "auto"), options.get("precision", "auto")
+        self.autocast = _autocast(options.get("autocast", False))
         self.model: Transformer
         self.run: Any
 
@@ -106,13 +110,17 @@ class Peer:
 
         def run() -> None:
             for batch in made:
-                accumulate_gradients(model, [batch], batch.target_tokens, smoothing=0.1)
+                accumulate_gradients(model, [batch], batch.target_tokens, smoothing=0.1, autocast=self.autocast)
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()
 
         self.run = run
         return float(first.loss) / first.count
+
+
+def _autocast(wanted: bool) -> Callable[[], AbstractContextManager[object]]:
+    return functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16) if wanted else nullcontext
 
 
 @torch.no_grad()

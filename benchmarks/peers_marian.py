@@ -27,6 +27,7 @@ NAMES = (
 class Peer:
     def __init__(self, options: dict[str, Any]) -> None:
         torch.set_num_threads(options["threads"])
+        self.autocast = bool(options.get("autocast"))
         self.run: Any
 
     def versions(self) -> dict[str, str]:
@@ -58,7 +59,7 @@ class Peer:
 
     def prepare_training(self, directory: str, batches: list[Batches], dropout: float) -> float:
         """Each run makes an update on each batch; returns the loss per token before, without dropout."""
-        model = make_model(Path(directory), dropout)
+        model, autocast = make_model(Path(directory), dropout), self.autocast
         made = [_training_batch(*batch) for batch in batches]
         loss_of = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
 
@@ -74,7 +75,9 @@ class Peer:
 
         def run() -> None:
             for batch in made:
-                loss(batch).backward()
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+                    value = loss(batch)
+                value.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()

@@ -88,6 +88,10 @@ def test_config_needs_no_model(verb: Verb) -> None:
         (("somewhere",), "give MODEL and TEXT"),
         (("somewhere", TEXT, "--config", "base"), "without a model"),
         (("--config", "base", "--layer", 1), "without a model"),
+        (("--config", "base", "--numbers", 3), "without a model"),
+        (("--config", "base", "--beam-size", 3), "without a model"),
+        (("somewhere", TEXT, "--src", 7), "go with --config"),
+        (("somewhere", TEXT, "--format", "svg"), "goes with --pictures"),
         (("somewhere", TEXT, "--numbers", -1), "--numbers"),
     ],
 )
@@ -102,6 +106,10 @@ def test_calls_that_cannot_be(verb: Verb, arguments: tuple[object, ...], message
     [
         ((TEXT, "--stage", "memry"), ConfigError, "did you mean 'memory'"),
         ((TEXT, "--head", 2), ConfigError, "0 to 1, counted from 0"),
+        ((TEXT, "--stage", "text", "--layer", 0), ConfigError, "text has no part in layer 0"),
+        ((TEXT, "--max-length", 257), ConfigError, "so long an output cannot be explained"),
+        (("\udcff",), DataError, "an argument is not text"),
+        ((TEXT, "--target", "\udcff"), DataError, "an argument is not text"),
         ((TEXT, "--pictures", "x", "--format", "gif"), ConfigError, "gif"),
         ((" ",), DataError, "nothing to explain"),
     ],

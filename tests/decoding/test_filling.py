@@ -134,7 +134,7 @@ def test_characters_are_filled_one_by_one() -> None:
     ],
 )
 def test_the_blank_before_a_gap_belongs_to_its_piece(text: str, expected: str) -> None:
-    ids = filling._with_gaps(pieces(), split_at_gaps(text))
+    ids = filling.with_gaps(pieces(), split_at_gaps(text))
     assert pieces().pieces(ids) == expected.split()
 
 
@@ -176,7 +176,7 @@ def test_the_examples_in_the_documentation_hold() -> None:
 
 @given(st.integers(0, 200), st.integers(1, 3))
 def test_a_text_of_gaps_alone_is_cut_into_gaps(blanks: int, gaps: int) -> None:
-    ids = filling._with_gaps(pieces(), [" " * (blanks % 3), *itertools.repeat("", gaps)])
+    ids = filling.with_gaps(pieces(), [" " * (blanks % 3), *itertools.repeat("", gaps)])
     assert ids.count(MASK) == gaps
 
 

@@ -115,6 +115,13 @@ def test_the_impossible_is_infinitely_unlikely_and_still_json() -> None:
     assert format_score(found, tokens=True).startswith("-inf\tce:-inf ")
 
 
+def test_nothing_has_no_perplexity(masked: TextScorer) -> None:
+    for total in (summarize([]), masked.summary(["", ""])):
+        assert math.isnan(total.perplexity)
+        assert {total.to_dict()[rate] for rate in ("perplexity", "word_perplexity", "bits_per_byte")} == {None}
+        assert str(total) == f"{total.lines} lines, in which there is nothing to foretell"
+
+
 def test_directories_of_each_family_score(causal: TextScorer, masked: TextScorer, tmp_path: Path) -> None:
     pair = small.word_pair()
     folder = small.saved(tmp_path / "causal", pair, "causal")

@@ -29,6 +29,12 @@ def counted(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_what_only_a_transformer_has_is_refused(counted: Path, dragoman: Command, tmp_path: Path) -> None:
+    for option, value in (("--engine", "packed"), ("--engine", "nonsense"), ("--precision", "int8")):
+        refused(dragoman("complete", counted, "ba", option, value), "a Markov model has one way to be run", value)
+    refused(dragoman("average", counted, "--last", 1, "--out", tmp_path / "mean"), "has no checkpoints to average")
+
+
 def test_a_text_becomes_a_model_for_every_verb(counted: Path, text: Path, dragoman: Command) -> None:
     assert is_markov(counted)
     assert {"README.md", "config.toml", "config.json", "metrics.jsonl", "train.log"} <= {

@@ -134,7 +134,7 @@ def test_a_run_is_not_overwritten_and_keeps_its_settings(dragoman: Command, run:
         (("--set", "tempreature=3"), ["did you mean 'decoding.temperature'?"]),
         (("--set", "d_model=3"), ["only decoding settings can be changed here", "model.d_model"]),
         (("--device", "abacus"), ["this device is not available", "cpu", "abacus"]),
-        (("--engine", "steam"), ["no such engine", "auto or module"]),
+        (("--engine", "steam"), ["no such engine", "auto or native or packed or module"]),
         (("--colour",), ["No such option", "--colour"]),
     ],
 )
@@ -220,6 +220,27 @@ def test_output_that_cannot_be_written_is_one_message(model: Path, tmp_path: Pat
     found = subprocess.run([*command, str(output)], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr == f"dragoman: {output}: No such file or directory\n"
+
+
+def test_a_closed_standard_output_is_one_message(model: Path) -> None:
+    command = f"{sys.executable} -m dragoman info {model} >&-"
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (1, "dragoman: Bad file descriptor\n")
+
+
+def test_an_average_overwrites_no_run(dragoman: Command, run: Path, model: Path, tmp_path: Path) -> None:
+    before = (run / "model.safetensors").read_bytes()
+    shutil.copytree(run, tmp_path / "other")
+    for out in (run, tmp_path / "other"):
+        refused(dragoman("average", run, "--last", 1, "--out", out), f"{out}: the average would overwrite")
+        assert (out / "model.safetensors").read_bytes() == before
+    file = run / "config.json"
+    refused(dragoman("average", run, "--last", 1, "--out", file), f"{file}: the average would overwrite")
+
+
+def test_an_argument_that_is_no_text_is_told(dragoman: Command, model: Path, causal_model: Path) -> None:
+    refused(dragoman("complete", causal_model, "ba \udcff"), "an argument is not text", "'ba \\udcff'")
+    refused(dragoman("translate", model, "--prefix", "\udcff", stdin=b"ba\n"), "an argument is not text")
 
 
 def test_nothing_half_printed_is_taken_for_json(dragoman: Command, model: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -230,7 +231,7 @@ def test_info_tells_what_a_directory_holds(dragoman: Command, run: Path, model: 
     assert (found.status, found.err) == (0, "")
     for line in ("  d_model = 16", "  d_ff = 24", "checkpoints: step-00000020, step-00000030", "languages: none"):
         assert line in found.lines
-    assert any(line.startswith("engine: module on ") for line in found.lines)
+    assert any(re.match(r"engine: (native|packed|module) in \w+ on ", line) for line in found.lines)
     tree = json.loads(dragoman("info", run, "--json").out)
     assert f"parameters: {tree['parameters']:,}" in found.lines
     assert "  source = xx" in dragoman("info", model).lines

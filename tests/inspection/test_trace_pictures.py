@@ -44,6 +44,27 @@ def test_a_selection_gives_its_own_and_the_same_bytes(trace: Trace, tmp_path: Pa
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_the_smoothed_target_is_that_of_the_first_piece_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = small.saved(tmp_path / "causal", small.word_pair(), "causal")
+    trace, drawn = explain(folder, "ba ce di"), []
+
+    def kept(*given: object) -> canvas.Picture:
+        drawn.append(given)
+        return canvas.Picture(tmp_path / "a.png")
+
+    monkeypatch.setattr(trace_pictures, "smoothing_picture", kept)
+    draw_trace(trace, tmp_path)
+    [(entries, said, right, *_)] = drawn
+    assert trace.steps[0].given == ("<s>", "ba", "ce", "di")
+    assert right == trace.steps[0].chosen.id
+    assert [float(said[chance.id]) for chance in trace.steps[0].top] == [
+        pytest.approx(chance.probability) for chance in trace.steps[0].top
+    ]
+    assert {(chance.piece, chance.id) for chance in trace.steps[0].top} <= set(entries)
+
+
 def test_masks_are_dark_where_one_may_look(trace: Trace, tmp_path: Path) -> None:
     [picture] = draw_trace(trace.select("masks"), tmp_path, format="svg")
     meshes = re.findall(r'<g id="QuadMesh_\d+">(.*?)</g>', picture.path.read_text(encoding="utf-8"), re.DOTALL)

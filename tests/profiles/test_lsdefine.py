@@ -171,6 +171,11 @@ def test_what_does_not_fit_is_named():
     assert "training/Adam/m_0:0: left over" in str(caught.value)
 
 
+def test_names_that_are_not_of_keras_are_refused():
+    with pytest.raises(ModelError, match="these are not the weights of lsdefine"):
+        lsdefine.load({"weight": torch.ones(2)})
+
+
 def test_a_list_that_does_not_fit_is_refused():
     arrays = oracle().get_weights()
     with pytest.raises(ModelError, match="33 arrays per layer"):

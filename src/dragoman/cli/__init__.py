@@ -38,6 +38,7 @@ def main() -> None:
     """Run the command line; a user's mistake is one message on standard error and an exit status, no traceback."""
     from dragoman.errors import DragomanError
 
+    _fill_closed_streams()
     try:
         try:
             make_app()(prog_name="dragoman")
@@ -54,3 +55,18 @@ def main() -> None:
             place = "" if error.filename is None else f"{error.filename}: "
             print(f"dragoman: {place}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def _fill_closed_streams() -> None:
+    """Standard streams that were closed: nothing comes from them, and nothing can be written, which is then told.
+
+    A file that is opened later would else get their number, and our output with it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            # For reading only: whoever writes hears that he cannot. Of messages nobody would.
+            place = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            if place != number:
+                os.dup2(place, number)
+                os.close(place)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))

@@ -18,6 +18,8 @@ from dragoman.cli.options import (
     Json,
     LengthPenalty,
     Model,
+    Precision,
+    argument_text,
     decoding_settings,
     input_lines,
     open_output,
@@ -49,17 +51,22 @@ def translate(
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
+    precision: Precision = "auto",
     as_json: Json = False,
 ) -> None:
     """Translate lines. As many come out as went in, in order, empty ones kept."""
     from dragoman.decoding import Translator, format_translation
 
-    translator = Translator.from_pretrained([model, *(ensemble or [])], device=device, engine=engine)
+    translator = Translator.from_pretrained(
+        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    )
     given = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
     options = translator.options(decoding_settings(settings, given))
     interactive = input_ is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else 2048, alignments or words
-    lines = translator.translate_lines(input_lines(input_), options, prefix=prefix, chunk=chunk, alignments=aligned)
+    lines = translator.translate_lines(
+        input_lines(input_), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
+    )
     with open_output(output, input_) as stream:
         for number, result in enumerate(lines, 1):
             if result.truncated:
@@ -88,6 +95,8 @@ def complete(
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw instead of searching.")] = False,
     settings: DecodingSet = None,
     device: Device = "auto",
+    engine: Engine = "auto",
+    precision: Precision = "auto",
     as_json: Json = False,
 ) -> None:
     r"""Continue a prompt: causal and Markov models. A masked model fills each <mask> in it (\<mask> is plain text)."""
@@ -96,8 +105,8 @@ def complete(
     alone = _prompt_alone(prompt, input_)
     given = {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None}
     changes = decoding_settings(settings, given)
-    completer = load_completer(model, device=device)
-    lines = input_lines(input_) if alone is None else iter([alone])
+    completer = load_completer(model, device=device, engine=engine, precision=precision)
+    lines = input_lines(input_) if alone is None else iter([argument_text(alone)])
     if isinstance(completer, Filler):
         results = completer.fill_lines(lines, n_best=completer.n_best(changes))
     else:
@@ -169,5 +178,5 @@ def _pair_scores(
         found = ", ".join(name for name, value in given.items() if value is not None)
         raise ConfigError("give --text, or --source and --target", found=found)
     pairs = list(ParallelCorpus.from_files([source], [target]))
-    translator = Translator.from_pretrained(model, device=device)
+    translator = Translator.from_pretrained(model, device=device, engine="module")
     return iter(translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]))

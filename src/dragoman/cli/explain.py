@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import Device, Json, open_output
+from dragoman.cli.options import Device, Json, argument_text, open_output
 
 if TYPE_CHECKING:
     from dragoman.inspection import Trace
@@ -23,8 +23,15 @@ Numbers = Annotated[
 ]
 Configs = Annotated[
     list[str] | None,
-    typer.Option(help="Instead of MODEL: shapes of base, big, a TOML file, KEY=VALUE; repeatable.", metavar="CONFIG"),
+    typer.Option(
+        help="Instead of MODEL: shapes of base, big, a TOML file, a model directory, KEY=VALUE; repeatable.",
+        metavar="CONFIG",
+    ),
 ]
+Src = Annotated[int | None, typer.Option(help="With --config: length of the source.  [default: 10]", min=1)]
+Tgt = Annotated[int | None, typer.Option(help="With --config: length of the target.  [default: 10]", min=1)]
+Batch = Annotated[int | None, typer.Option(help="With --config: texts side by side.  [default: 1]", min=1)]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: 1]", min=1)]
 MORE = (
     "\nMore: --stage NAME (or its beginning, or '*.weights'), --layer N, --head N, --numbers N, --pictures DIR, --json"
 )
@@ -47,34 +54,44 @@ def explain(
     pictures: Annotated[
         Path | None, typer.Option(help="Draw positions, masks, attention, schedule, smoothing.", metavar="DIR")
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="Of the pictures: png, svg or pdf.")] = "png",
+    format_: Annotated[
+        str | None, typer.Option("--format", help="Of the pictures: png, svg or pdf.  [default: png]")
+    ] = None,
     config: Configs = None,
-    src: Annotated[int, typer.Option(help="With --config: length of the source.", min=1)] = 10,
-    tgt: Annotated[int, typer.Option(help="With --config: length of the target.", min=1)] = 10,
-    batch: Annotated[int, typer.Option(help="With --config: texts side by side.", min=1)] = 1,
-    beam_size: Annotated[int, typer.Option(help="Hypotheses kept; 1 is greedy search.", min=1)] = 1,
+    src: Src = None,
+    tgt: Tgt = None,
+    batch: Batch = None,
+    beam_size: Beam = None,
     max_length: Annotated[int | None, typer.Option(help="Pieces of the output at most.", min=1)] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Show what happens to a text on its way through a model. Every stage with shapes and numbers, step by step."""
     if config:
-        _refuse_with_config(model, text, target, stage, layer, head, pictures)
+        _refuse(
+            "--config", "it shows shapes without a model, and goes with --src, --tgt, --batch and --json",
+            model, text, target, stage, layer, head, numbers, pictures, format_, beam_size, max_length,
+        )  # fmt: skip
         from dragoman.inspection import explain_config, read_model_config
 
-        plan = explain_config(read_model_config(config), src=src, tgt=tgt, batch=batch)
-        _write(plan.to_dict() if as_json else plan.lines())
+        plan = explain_config(read_model_config(config), src=src or 10, tgt=tgt or 10, batch=batch or 1)
+        _write([json.dumps(plan.to_dict(), ensure_ascii=False, allow_nan=False)] if as_json else plan.lines())
         return
+    _refuse("--src, --tgt, --batch", "they are for shapes alone, and go with --config", src, tgt, batch)
+    if pictures is None:
+        _refuse("--format", "it is for pictures, and goes with --pictures DIR", format_)
     if model is None or text is None:
         raise typer.BadParameter("give MODEL and TEXT, or --config", param_hint="MODEL TEXT")
     from dragoman.inspection import explain as run_explanation
 
-    trace = run_explanation(model, text, target, beam_size=beam_size, max_length=max_length, device=device).select(
-        *(stage or ()), layer=layer, head=head
-    )
-    drawn = [] if pictures is None else _draw(trace, pictures, format_)
+    given, wanted = argument_text(text), None if target is None else argument_text(target)
+    whole = run_explanation(model, given, wanted, beam_size=beam_size or 1, max_length=max_length, device=device)
+    trace = whole.select(*(stage or ()), layer=layer, head=head)
+    drawn = [] if pictures is None else _draw(trace, pictures, format_ or "png")
     if as_json:
-        _write({**trace.to_dict(numbers=numbers != 0), "pictures": drawn})
+        with open_output(None, None) as stream:
+            stream.writelines(trace.json(numbers=numbers != 0, pictures=drawn))
+            stream.write("\n")
         return
     lines = [*trace.lines(numbers=numbers), *(["", "pictures:"] if drawn else []), *(f"  {path}" for path in drawn)]
     if not stage and layer is None and head is None and numbers is None:
@@ -82,10 +99,10 @@ def explain(
     _write(lines)
 
 
-def _refuse_with_config(*given: object) -> None:
+def _refuse(option: str, why: str, *given: object) -> None:
+    """Refuse what would change nothing beside the other options, instead of leaving it out in silence."""
     if any(one is not None and one != [] for one in given):
-        hint = "--config shows shapes without a model: it goes with --src, --tgt, --batch and --json"
-        raise typer.BadParameter(hint, param_hint="--config")
+        raise typer.BadParameter(why, param_hint=option)
 
 
 def _draw(trace: Trace, directory: Path, kind: str) -> list[str]:
@@ -97,7 +114,6 @@ def _draw(trace: Trace, directory: Path, kind: str) -> list[str]:
     return [str(picture.path) for picture in drawn]
 
 
-def _write(what: dict[str, object] | list[str]) -> None:
-    text = "\n".join(what) if isinstance(what, list) else json.dumps(what, ensure_ascii=False, allow_nan=False)
+def _write(lines: list[str]) -> None:
     with open_output(None, None) as stream:
-        stream.write(text + "\n")
+        stream.writelines(line + "\n" for line in lines)

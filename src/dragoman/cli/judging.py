@@ -12,9 +12,11 @@ from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
     Device,
+    Engine,
     Json,
     LengthPenalty,
     Model,
+    Precision,
     decoding_settings,
     print_json,
 )
@@ -36,6 +38,8 @@ def evaluate(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     settings: DecodingSet = None,
     device: Device = "auto",
+    engine: Engine = "auto",
+    precision: Precision = "auto",
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
@@ -43,7 +47,7 @@ def evaluate(
     from dragoman.decoding import evaluate as run_evaluation
     from dragoman.decoding.output import one_line
 
-    translator = Translator.from_pretrained(model, device=device)
+    translator = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
     options = translator.options(
         decoding_settings(settings, {"beam_size": beam_size, "length_penalty": length_penalty})
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
@@ -48,7 +49,8 @@ TargetLanguage = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Engine = Annotated[str, typer.Option(help="How the model is run: auto or module.")]
+Engine = Annotated[str, typer.Option(help="How the model is run: auto, native, packed or module.")]
+Precision = Annotated[str, typer.Option(help="Of products: auto, float32, int8 or bfloat16.")]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: the model's]")]
 LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
@@ -106,6 +108,20 @@ def input_lines(path: Path | None) -> Iterator[str]:
 
     lines = scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input") if path is None else read_lines(path)
     return (line.text for line in lines)
+
+
+def argument_text(text: str) -> str:
+    """A text from the command line, whose bytes are UTF-8 whatever the locale made of them.
+
+    Raises:
+        DataError: they are not.
+    """
+    from dragoman.errors import DataError
+
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError as error:
+        raise DataError("an argument is not text", expected="UTF-8", found=ascii(text)) from error
 
 
 def open_output(path: Path | None, source: Path | None) -> Any:

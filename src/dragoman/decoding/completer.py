@@ -41,13 +41,15 @@ class Completer:
         self.decoding = decoding or DecodingConfig()
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "auto") -> Completer:
+    def from_pretrained(
+        cls, path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
+    ) -> Completer:
         """Load a run or model directory.
 
         Raises:
             ModelError: it holds neither a decoder-only model nor a Markov model, or is damaged.
         """
-        return cls.of(load_language_model(path, device=device, engine=engine), path)
+        return cls.of(load_language_model(path, device=device, engine=engine, precision=precision), path)
 
     @classmethod
     def of(cls, loaded: LanguageModel, path: str | Path) -> Completer:
@@ -107,15 +109,21 @@ class Completer:
 
     def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
         return Alternative(
-            self._text(prompt, prefix, found.tokens),
+            self.text(prompt, prefix, found.tokens),
             found.score,
             found.log_probability,
             tuple(self.tokenizer.pieces(found.tokens)),
             found.token_log_probabilities,
         )
 
-    def _text(self, prompt: str, prefix: list[int], tokens: Sequence[int]) -> str:
-        # The prompt as it was written, not as its ids read: an unknown word of it stays what it is.
+    def text(self, prompt: str, prefix: Sequence[int], tokens: Sequence[int]) -> str:
+        """A completion as text: the prompt as it was written, then what its ids go on with.
+
+        Args:
+            prompt: as it was given; an unknown word of it stays what it is.
+            prefix: its ids.
+            tokens: ids of the completion, which begins with them.
+        """
         whole, beginning = self.tokenizer.decode(tokens), self.tokenizer.decode(prefix)
         if not whole.startswith(beginning):
             return whole
@@ -125,13 +133,15 @@ class Completer:
         return prompt + rest
 
 
-def load_completer(path: str | Path, *, device: str = "auto") -> Completer | Filler:
+def load_completer(
+    path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
+) -> Completer | Filler:
     """What completes with the model of a directory: a `Filler` if it is a masked model, else a `Completer`.
 
     Raises:
         ModelError: it is an encoder-decoder, or damaged.
     """
-    loaded = load_language_model(path, device=device)
+    loaded = load_language_model(path, device=device, engine=engine, precision=precision)
     if isinstance(loaded.model, MaskedLM):
         return Filler(loaded.model, loaded.tokenizer)
     return Completer.of(loaded, path)

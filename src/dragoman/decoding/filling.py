@@ -172,7 +172,7 @@ class Filler:
         if len(parts) == 1:
             hint = f"write {MASK_TOKEN} where a piece is wanted (\\{MASK_TOKEN} is plain text)"
             raise DataError(f"there is no {MASK_TOKEN} to fill", line=number, found=text[:80], hint=hint)
-        ids = _with_gaps(self.tokenizer, parts)
+        ids = with_gaps(self.tokenizer, parts)
         if len(ids) > MAX_TOKENS:
             limit = f"at most {MAX_TOKENS} tokens"
             raise DataError("a text is too long to be filled", line=number, expected=limit, found=len(ids))
@@ -234,8 +234,8 @@ def _best(partials: list[_Partial], n_best: int) -> list[_Partial]:
     return list(distinct.values())[:n_best]
 
 
-def _with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
-    """The ids of a text, `<mask>` between its parts."""
+def with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
+    """The ids of a text, `<mask>` between its parts (see `split_at_gaps`)."""
     if tokenizer.kind in ("word", "character"):
         first, *rest = (tokenizer.encode(part) for part in parts)
         return first + [token for ids in rest for token in (MASK, *ids)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine, choose_device, choose_engine
-from dragoman.errors import ModelError
+from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import MarkovModel, is_markov, load
 from dragoman.models import Languages, load_pretrained
 from dragoman.models.pretrained import CONFIG, read_config
@@ -36,19 +36,24 @@ class LanguageModel:
     languages: Languages
 
 
-def load_language_model(path: str | Path, *, device: str = "auto", engine: str = "auto") -> LanguageModel:
+def load_language_model(
+    path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
+) -> LanguageModel:
     """Load a run or model directory of any family.
 
     Args:
         path: the directory.
         device: where weights go; counts stay on the CPU.
         engine: which engine runs a decoder; "auto" chooses.
+        precision: in which precision it multiplies, as for `Translator`.
 
     Raises:
+        ConfigError: there is no such device, engine or precision for it.
         ModelError: there is no model, it is damaged, or the vocabulary beside it is another one's.
     """
     folder, where = Path(path), choose_device(device)
     if is_markov(folder):
+        _check_plain("a Markov model", engine, precision)
         counted = load(folder)
         plain = DecodingConfig(), Languages()
         decoding, languages = read_config(folder)[1:] if (folder / CONFIG).exists() else plain
@@ -56,11 +61,19 @@ def load_language_model(path: str | Path, *, device: str = "auto", engine: str =
     loaded = load_pretrained(folder, where)
     tokenizer = _tokenizer(folder, loaded.config.target_vocab)
     if isinstance(loaded.model, MaskedLM):
+        _check_plain("a masked model", engine, precision)
         if tokenizer.mask is None:
             raise ModelError("the vocabulary of a masked model needs a <mask>", file=folder, found="none")
         return LanguageModel(loaded.config.family, loaded.model, tokenizer, loaded.decoding, loaded.languages)
-    chosen, _ = choose_engine(loaded.model, engine)
+    chosen, _ = choose_engine(loaded.model, engine, precision)
     return LanguageModel(loaded.config.family, chosen, tokenizer, loaded.decoding, loaded.languages)
+
+
+def _check_plain(kind: str, engine: str, precision: str) -> None:
+    """Refuse an engine or a precision for a model that can only be run as it is."""
+    if engine not in ("auto", "module") or precision not in ("auto", "float32"):
+        hint = "leave engine and precision out (--engine, --precision)"
+        raise ConfigError(f"{kind} has one way to be run", found=f"{engine}, {precision}", hint=hint)
 
 
 def _tokenizer(folder: Path, rows: int | None) -> Tokenizer:

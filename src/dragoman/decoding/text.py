@@ -87,26 +87,34 @@ class TextSummary:
 
     @property
     def perplexity(self) -> float:
-        """Per token: exp of the mean negative log-probability; of a masked model, the pseudo-perplexity."""
-        return _exp(-self.log_probability / max(self.tokens, 1))
+        """Per token: exp of the mean negative log-probability; of a masked model, the pseudo-perplexity.
+
+        Of nothing there is none: NaN, as for the other rates.
+        """
+        return _exp(self._loss(self.tokens))
 
     @property
     def word_perplexity(self) -> float:
         """The same per word: compares tokenizers, for languages that put blanks between words."""
-        return _exp(-self.log_probability / max(self.words, 1))
+        return _exp(self._loss(self.words))
 
     @property
     def bits_per_byte(self) -> float:
         """Bits that a perfect coder would need for a byte of the text: compares any tokenizers."""
-        return -self.log_probability / math.log(2) / max(self.bytes, 1)
+        return self._loss(self.bytes) / math.log(2)
+
+    def _loss(self, count: int) -> float:
+        return -self.log_probability / count if count else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, the rates included."""
+        """Plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
         rates = {name: getattr(self, name) for name in ("perplexity", "word_perplexity", "bits_per_byte")}
         tree = {**asdict(self), **rates}
         return {name: _finite(value) if isinstance(value, float) else value for name, value in tree.items()}
 
     def __str__(self) -> str:
+        if not self.tokens:
+            return f"{self.lines:,} lines, in which there is nothing to foretell"
         pseudo, counted = ("pseudo-", "") if self.pseudo else ("", ", </s> counted")
         sort = "pseudo-log-likelihood" if self.pseudo else "log-probability"
         total = f"{self.lines:,} lines, {sort} {self.log_probability:.4f}"
@@ -134,7 +142,7 @@ class TextScorer:
         self.model, self.tokenizer = model.eval() if isinstance(model, MaskedLM) else model, tokenizer
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "auto") -> TextScorer:
+    def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "module") -> TextScorer:
         """Load a run or model directory.
 
         Raises:
@@ -242,7 +250,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < 700.0 else math.inf
+    return math.inf if value >= 700.0 else math.exp(value)
 
 
 def _finite(value: float) -> float | None:

@@ -121,6 +121,7 @@ class Translator:
         decoding: options where a call gives none.
         languages: two-letter codes of the sides, where known.
         engine: which engine runs them; "auto" chooses.
+        precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
     """
 
     def __init__(
@@ -130,9 +131,10 @@ class Translator:
         decoding: DecodingConfig | None = None,
         languages: Languages | None = None,
         engine: str = "auto",
+        precision: str = "auto",
     ) -> None:
         self.transformers = list(models)
-        chosen = [choose_engine(model, engine) for model in models]
+        chosen = [choose_engine(model, engine, precision) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
         self.engine_reason = chosen[0][1]
         self.model: NextTokenModel = self.engines[0] if len(self.engines) == 1 else Ensemble(self.engines)
@@ -142,7 +144,12 @@ class Translator:
 
     @classmethod
     def from_pretrained(
-        cls, path: str | Path | Sequence[str | Path], *, device: str = "auto", engine: str = "auto"
+        cls,
+        path: str | Path | Sequence[str | Path],
+        *,
+        device: str = "auto",
+        engine: str = "auto",
+        precision: str = "auto",
     ) -> Translator:
         """Load a run or model directory, or several that were trained with the same tokenizers, as an ensemble.
 
@@ -154,14 +161,15 @@ class Translator:
         loaded = [load_pretrained(one, where) for one in paths]
         for one, pretrained in zip(paths, loaded, strict=True):
             if not isinstance(pretrained.model, Transformer):
-                raise ModelError("only an encoder-decoder translates", file=one, found=pretrained.config.family)
+                found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
+                raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
         tokenizers = [TokenizerPair.load(one) for one in paths]
         for one, pretrained, pair in zip(paths, loaded, tokenizers, strict=True):
             _check_sizes(one, pretrained, pair)
             if _vocabularies(pair) != _vocabularies(tokenizers[0]):
                 raise ModelError("an ensemble needs the same tokenizers", file=one, expected=f"those of {paths[0]}")
         models = [pretrained.model for pretrained in loaded if isinstance(pretrained.model, Transformer)]
-        return cls(models, tokenizers[0], loaded[0].decoding, loaded[0].languages, engine)
+        return cls(models, tokenizers[0], loaded[0].decoding, loaded[0].languages, engine, precision)
 
     @property
     def device(self) -> torch.device:

@@ -12,14 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.config import DecodingConfig, TrainingConfig, make_config, read_toml
-from dragoman.decoding import Filler, SearchRequest, Translator, load_language_model, pad_rows, search
+from dragoman.decoding import Completer, Filler, SearchRequest, Translator, load_language_model, pad_rows, search
 from dragoman.decoding.translator import changed_options
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
+from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
 from dragoman.inspection.trace import Position, Step, Trace
 from dragoman.markov import is_markov
 from dragoman.models.pretrained import read_config
@@ -46,7 +46,7 @@ def explain(
         target: for an encoder-decoder, a text in the target language: the stages of the decoder and the training view
             are then those of this text, all positions at once, beside the same text fed one piece at a time.
         beam_size: of the search for the output; 1 is greedy.
-        max_length: pieces of the output at most; the model's own rule if None.
+        max_length: pieces of the output at most; the model's own rule if None, but 256 at the most.
         device: where a directory's model runs.
 
     Raises:
@@ -56,6 +56,9 @@ def explain(
     """
     changes: dict[str, Any] = {"beam_size": beam_size, "n_best": 1, "sampling": False, "min_length": 0}
     if max_length is not None:
+        if max_length > MAX_PIECES:
+            expected = f"a max_length of {MAX_PIECES} or less"
+            raise ConfigError("so long an output cannot be explained", expected=expected, found=max_length)
         changes["max_length"] = max_length
     if isinstance(model, Translator):
         return _translation(model, text, target, changes)
@@ -86,7 +89,7 @@ def _language_model(path: Path, text: str, changes: dict[str, Any], device: str)
             raise ConfigError("a masked model fills gaps without a search", hint="leave out beam size and length")
         return explain_filling(Filler(loaded.model, loaded.tokenizer), text)
     assert isinstance(loaded.model, ModuleEngine)
-    return _completion(loaded.model, loaded.tokenizer, changed_options(loaded.decoding, changes), text)
+    return _completion(Completer.of(loaded, path), loaded.model, changed_options(loaded.decoding, changes), text)
 
 
 def _translation(translator: Translator, text: str, target: str | None, changes: dict[str, Any]) -> Trace:
@@ -95,7 +98,7 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
     ids = encode(tokenizers.source, text)
     source = pad_rows([[*ids, EOS]], translator.device)
-    [[best, *_]] = search(translator.model, SearchRequest(source, [len(ids)], options))
+    [[best, *_]] = search(translator.model, _shown(SearchRequest(source, [len(ids)], options)))
     written = best.tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -113,20 +116,27 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], [*given.ids, EOS]))
 
 
-def _completion(engine: ModuleEngine, tokenizer: Tokenizer, options: DecodingConfig, text: str) -> Trace:
+def _completion(completer: Completer, engine: ModuleEngine, options: DecodingConfig, text: str) -> Trace:
+    tokenizer = completer.tokenizer
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
     request = SearchRequest(nothing, [len(prompt)], options, [prompt], never=(PAD, BOS, UNK))
-    [[best, *_]] = search(engine, request)
+    [[best, *_]] = search(engine, _shown(request))
     written = best.tokens
-    check_length(written)
-    output = framed(tokenizer, tokenizer.decode(written), [*written, EOS])
+    output = framed(tokenizer, completer.text(text, prompt, written), [*written, EOS])
     given = framed(tokenizer, output.text, [BOS, *written])
     inputs = pad_rows([given.ids], engine.device)
     assert not isinstance(engine.model, MaskedLM)
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
     return subject.trace(None, given, output, search=_search_name(options), steps=steps)
+
+
+def _shown(request: SearchRequest) -> SearchRequest:
+    """The request for an output that can be shown, whatever length the model's own rule allows."""
+    if max(request.max_lengths) <= MAX_PIECES:
+        return request
+    return replace(request, options=request.options.replace({"max_length": MAX_PIECES}))
 
 
 def _search_name(options: DecodingConfig) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from dragoman.decoding import Filler, pad_rows
-from dragoman.decoding.filling import split_at_gaps
+from dragoman.decoding.filling import split_at_gaps, with_gaps
 from dragoman.inspection.capture import captured
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
@@ -22,12 +22,12 @@ def explain_filling(filler: Filler, text: str) -> Trace:
     tokenizer, notes = filler.tokenizer, ()
     parts = split_at_gaps(text)
     if len(parts) > 1:
+        check_length([*with_gaps(tokenizer, parts), EOS])  # each gap takes a pass: before the filling
         steps, first, last, written = _fill(filler, text)
     else:
         ids = [*encode(tokenizer, parts[0]), EOS]
         steps, first, last, written = [], ids, ids, parts[0]
         notes = ("the text has no <mask>, so there is nothing to fill; every position is predicted all the same",)
-    check_length(first)
     read, output = framed(tokenizer, text, first), framed(tokenizer, written, last)
     device = next(filler.model.parameters()).device
     source = pad_rows([first], device)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -192,7 +193,7 @@ class Trace:
         if head is not None:
             _check_number("head", head, self.sizes.get("num_heads", 0))
             stages = [stage.of_head(head) for stage in stages if "heads" in stage.dims or stage.name.endswith(".mask")]
-        if not stages and not parts:
+        if not stages and (not parts or layer is not None or head is not None):
             chosen = f"layer {layer}" if head is None else f"head {head}" if layer is None else "this layer and head"
             raise ConfigError(f"{', '.join(names)} has no part in {chosen}", hint="leave out one of the choices")
         return replace(self, stages=tuple(stages), parts=parts)
@@ -239,6 +240,20 @@ class Trace:
             tree["checks"] = [asdict(check) for check in self.checks]
         return tree | {"notes": list(self.notes)}
 
+    def json(self, *, numbers: bool = True, pictures: Sequence[str] = ()) -> Iterator[str]:
+        """`to_dict` as JSON in pieces, a stage at a time: the numbers of a large model fill memory, all at once.
+
+        Args:
+            numbers: whether the values of the stages are among them.
+            pictures: paths to be named besides.
+        """
+        tree = replace(self, stages=()).to_dict() | {"pictures": list(pictures)}
+        del tree["stages"]
+        yield _json(tree).removesuffix("}") + ', "stages": ['
+        for place, stage in enumerate(self.stages):
+            yield (", " if place else "") + _json(stage.to_dict(numbers=numbers))
+        yield "]}"
+
     def lines(self, *, numbers: int | None = None) -> list[str]:
         """The trace as a walk-through in plain text.
 
@@ -249,6 +264,10 @@ class Trace:
         from dragoman.inspection.walk import walk
 
         return list(walk(self, numbers))
+
+
+def _json(tree: dict[str, Any]) -> str:
+    return json.dumps(tree, ensure_ascii=False, allow_nan=False)
 
 
 def _check_number(what: str, number: int, count: int) -> None:

@@ -195,16 +195,18 @@ def schedule_picture(training: TrainingConfig, d_model: int, path: str | Path, *
 
 
 def _smoothed(trace: Trace) -> tuple[list[tuple[str, int]], Float[Tensor, " vocab"], int] | None:
-    """Some entries to draw, the model's probabilities where the first label is due, and the label."""
+    """Some entries to draw, the model's probabilities where it writes its first piece, and the label there."""
     probabilities = next((one.values for one in trace.stages if one.name == "probabilities"), None)
     if trace.target is None or probabilities is None:
         return None
     # Labels are the decoder's input one place further, then the </s> that ends the output.
     labels = [*zip(trace.target.pieces, trace.target.ids, strict=True)][1:]
     labels.append((trace.output.pieces[-1], trace.output.ids[-1]))
-    likely = [(chance.piece, chance.id) for chance in (trace.steps[0].top if trace.steps else ())]
-    entries = list(dict.fromkeys([labels[0], *likely, *labels]))[:BARS]
-    return entries, probabilities[0, 0], labels[0][1]
+    first = trace.steps[0]
+    place = len(first.given) - 1  # behind the prompt, if there was one
+    likely = [(chance.piece, chance.id) for chance in first.top]
+    entries = list(dict.fromkeys([labels[place], *likely, *labels[place:]]))[:BARS]
+    return entries, probabilities[0, place], labels[place][1]
 
 
 def smoothing_picture(
@@ -249,7 +251,8 @@ def smoothing_picture(
         axes.legend(fontsize=8, frameon=False, loc="upper right")
         return figure
 
-    title = f"The smoothed target of the first position (ε = {smoothing:g}); {vocab:,} entries, {len(entries)} shown"
+    due_piece = names[[token for _, token in entries].index(right)]
+    title = f"The smoothed target where {due_piece} is due (ε = {smoothing:g}); {vocab:,} entries, {len(entries)} shown"
     return draw(path, "".join(names), make, title=title)
 
 

@@ -131,7 +131,8 @@ def _ranked(state: Mapping[str, Any]) -> dict[str, str]:
     """Names of the layout -> names of the state: Keras numbers go on in a process, so only their order counts."""
     found = []
     for name in state:
-        layer, *_, entry = name.split("/")
+        layer, _, entry = name.partition("/")
+        entry = entry.rpartition("/")[2]
         kind, _, number = layer.rpartition("_")
         kind, number = (kind, int(number)) if number.isdecimal() else (layer, 0)
         found.append((kind, number, entry.partition(":")[0], name))

@@ -30,7 +30,7 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     engine = "none: a masked model is not a next-token model"
     if not isinstance(loaded.model, MaskedLM):
         chosen, reason = choose_engine(loaded.model)
-        engine = f"{chosen.name} on {device} ({reason})"
+        engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
     sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
     return {
         "directory": str(directory),

@@ -18,6 +18,7 @@ from dragoman.decoding import Translator
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
+from dragoman.markov import is_markov
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.pretrained import check_fit, fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
@@ -339,7 +340,7 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     Args:
         directory: the run.
         last: how many checkpoints, counted from the last, at least one.
-        out: the model directory to make; not the run itself.
+        out: the model directory to make; neither the run itself nor another.
 
     Raises:
         ConfigError: `last` or `out` is out of the question.
@@ -348,9 +349,12 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     directory, out = Path(directory), Path(out)
     if last < 1:
         raise ConfigError("an average needs at least one checkpoint", found=last)
-    if out.resolve() == directory.resolve():
-        raise ConfigError("the average would overwrite the run's own model", file=out, hint="give another directory")
-    paths = list_checkpoints(directory / "checkpoints")
+    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (CONFIG, CHECKPOINTS))
+    if run or out.is_file():
+        raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
+    if is_markov(directory):
+        raise ModelError("a Markov model has no checkpoints to average", file=directory)
+    paths = list_checkpoints(directory / CHECKPOINTS)
     if len(paths) < last:
         raise ModelError(
             "there are not so many checkpoints", file=directory, expected=last, found=len(paths),

@@ -93,7 +93,7 @@ class Translating:
         assert isinstance(model, Transformer)
         options, most = _search(config), config.validation.max_sentences
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
-        translator = Translator([model], data.tokenizers, options, languages)
+        translator = Translator([model], data.tokenizers, options, languages, precision="float32")
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
         metrics = [name for name in self.metrics if name != "loss"]
         scores = score(lines, data.dev_target[:most], metrics=metrics, target_language=languages.target, bootstrap=0)
