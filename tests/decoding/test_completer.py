@@ -11,7 +11,7 @@ import torch
 from decoding.test_filling import masked_model, words
 from dragoman.config import DecodingConfig
 from dragoman.decoding import Completer, Filler, format_outputs, load_completer
-from dragoman.errors import ConfigError, ModelError
+from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.markov import RUNGS, FirstOrder
 from dragoman.models import save_pretrained
 from dragoman.nn import CausalLM
@@ -167,3 +167,8 @@ def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     small.word_pair().save(tmp_path)
     with pytest.raises(ModelError, match="does not fit"):
         Completer.from_pretrained(tmp_path)
+
+
+def test_a_prompt_too_long_is_named_by_its_line() -> None:
+    with pytest.raises(DataError, match="line 12: a prompt is too long"):
+        small.completer(small.word_pair()).complete(["ba", "ba " * 5000], first=10)

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding.filling import Filler, Filling
+from dragoman.decoding.filling import MAX_TOKENS, Filler, Filling
 from dragoman.decoding.language_model import LanguageModel, chunks, load_language_model
 from dragoman.decoding.output import one_line
 from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
 from dragoman.decoding.translator import Alternative, changed_options, search
-from dragoman.errors import ModelError
+from dragoman.errors import DataError, ModelError
 from dragoman.nn import MaskedLM
 from dragoman.text.tokenizer import BOS, PAD, UNK, Tokenizer
 
@@ -79,6 +79,9 @@ class Completer:
             prompts: any number of beginnings; an empty one begins a new sequence.
             options: the search; the model's own if None.
             first: number of the first prompt in a longer series; it and the seed determine what is drawn.
+
+        Raises:
+            DataError: a prompt is too long.
         """
         options = options or self.decoding
         return [
@@ -98,6 +101,10 @@ class Completer:
 
     def _some(self, prompts: Sequence[str], first: int, options: DecodingConfig) -> list[list[Alternative]]:
         prefixes = [self.tokenizer.encode(prompt) for prompt in prompts]
+        for number, prefix in enumerate(prefixes, first + 1):
+            if len(prefix) > MAX_TOKENS:
+                limit = f"at most {MAX_TOKENS} tokens"
+                raise DataError("a prompt is too long to be continued", line=number, expected=limit, found=len(prefix))
         source = torch.empty(len(prefixes), 0, dtype=torch.long, device=self.model.device)
         lengths = [len(prefix) for prefix in prefixes]
         seeds = range(first, first + len(prefixes))
