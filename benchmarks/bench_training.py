@@ -16,6 +16,7 @@ from dragoman.config import TrainingConfig
 from dragoman.data import Batch
 from dragoman.models import build_model
 from dragoman.nn import Transformer
+from dragoman.training.fast import training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients
 
@@ -32,10 +33,13 @@ def our_model(dropout: float, *, everywhere: bool = False) -> Transformer:
     return model.train()
 
 
-def our_step(model: Transformer, batches: Iterator[Batch]) -> Step:
+def our_step(model: Transformer, batches: Iterator[Batch], *, fast: bool = True) -> Step:
+    """As `train` does it on a CPU, or with the modules alone."""
+    hidden = training_hidden(model) if fast else model.hidden
+
     def backward() -> None:
         batch = next(batches)
-        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING)
+        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING, hidden=hidden)
 
     return with_update(model, backward)
 
@@ -89,6 +93,7 @@ def main() -> None:
             models["dragoman, dropout as in nn.Transformer"] = our_model(dropout, everywhere=True)
         runs = {"nn.Transformer": torch_step(TorchTransformer(TINY.replace({"dropout": dropout})), turn(batches))}
         runs |= {name: our_step(model, turn(batches)) for name, model in models.items()}
+        runs["dragoman, modules alone"] = our_step(our_model(dropout), turn(batches), fast=False)
         facts = {"model": "tiny", "batch_tokens": BATCH_TOKENS, "dropout": dropout}
         print_rows("training step", facts, runs, budget=25.0 if dropout else 15.0, work={"target_tokens": tokens})
 

@@ -14,12 +14,12 @@ from torch import nn
 
 from dragoman.config import DecodingConfig, ModelConfig, TrainingConfig
 from dragoman.data import Batch
-from dragoman.decoding import SearchRequest, Translator
+from dragoman.decoding import SearchRequest, Translator, search
 from dragoman.decoding.scoring import pad_rows
-from dragoman.decoding.translator import search
 from dragoman.engines import choose_engine
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
+from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients, batch_loss
 
@@ -108,9 +108,14 @@ class Peer:
         for group in optimizer.param_groups:
             group["lr"] = 1e-4
 
+        keep_memory()
+        hidden = training_hidden(model)
+
         def run() -> None:
             for batch in made:
-                accumulate_gradients(model, [batch], batch.target_tokens, smoothing=0.1, autocast=self.autocast)
+                accumulate_gradients(
+                    model, [batch], batch.target_tokens, smoothing=0.1, autocast=self.autocast, hidden=hidden
+                )
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()

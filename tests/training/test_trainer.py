@@ -69,7 +69,7 @@ def test_ten_such_updates_in_a_row_stop_the_run_and_name_the_pairs(tmp_path, mon
 
 
 def test_training_stops_when_validations_get_no_better(tmp_path):
-    settings = ("learning_rate=1e-9", "validation.every=2", "patience=3")
+    settings = ("learning_rate=1e-30", "validation.every=2", "patience=3")  # so small that losses are equal
     run = train(small_config(tmp_path, "run", *settings, "metric=exact"), quiet=True)
     assert run.progress.step == 2 + 3 * 2
     assert run.progress.finished

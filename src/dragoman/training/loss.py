@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from dragoman.training.fast.kernels import load_kernels
+
 ROWS = {"cpu": 512}
 ROWS_ELSEWHERE = 8192
 
@@ -76,13 +78,13 @@ class _CrossEntropy(torch.autograd.Function):
         nll, correct = loss.clone(), torch.zeros((), dtype=torch.long, device=hidden.device)
         size = ROWS.get(hidden.device.type, ROWS_ELSEWHERE)
         room = hidden.new_empty(min(size, len(labels)), weight.shape[0], dtype=wide)
+        kernels = load_kernels() if room.device.type == "cpu" and wide == torch.float32 else None
         for start in range(0, len(labels), size):
             part, wanted = hidden[start : start + size], labels[start : start + size, None]
             logits = _logits(part, weight, bias, room[: len(part)])
-            sums = _rows(logits, wanted, smoothing)
+            sums, slope = (_rows if kernels is None else kernels.cross_entropy)(logits, wanted, smoothing)
             loss, nll, correct = loss + sums[0], nll + sums[1], correct + sums[2]
             if wants:
-                slope = _slope(logits, wanted, smoothing)
                 _add_gradients(grads, part, weight, slope.to(_product_type(part)), start)
         ctx.save_for_backward(*[grad for grad in grads if grad is not None])
         ctx.mark_non_differentiable(nll, correct)
@@ -111,22 +113,17 @@ def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor) -
     return room if bias is None else room.add_(bias)
 
 
-def _rows(logits: Tensor, wanted: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss, likelihood and hits of some rows; leaves their probabilities where the logits were."""
+def _rows(logits: Tensor, wanted: Tensor, smoothing: float) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+    """Loss, likelihood and hits of some rows; and the loss's derivative by the logits, in their place."""
     top, likeliest = logits.max(-1, keepdim=True)
     right, mean = logits.gather(1, wanted), logits.mean(-1, keepdim=True)
     total = logits.sub_(top).exp_().sum(-1, keepdim=True)
-    logits.div_(total)
+    slope = logits.div_(total).sub_(smoothing / logits.shape[1])
+    slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
     log_norm = total.log() + top
     chosen, spread = log_norm - right, log_norm - mean
     loss = (1 - smoothing) * chosen.sum() + smoothing * spread.sum()
-    return loss, chosen.sum(), (likeliest == wanted).sum()
-
-
-def _slope(probabilities: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-    """The loss's derivative by the logits, in the place of their probabilities."""
-    slope = probabilities.sub_(smoothing / probabilities.shape[1])
-    return slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
+    return (loss, chosen.sum(), (likeliest == wanted).sum()), slope
 
 
 def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:
@@ -134,6 +131,9 @@ def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slo
     assert hidden is not None
     assert matrix is not None
     hidden[start : start + len(part)] = slope @ weight.to(slope.dtype)
-    matrix += slope.t() @ part.to(slope.dtype)
+    if slope.dtype == matrix.dtype:
+        matrix.addmm_(slope.t(), part)
+    else:
+        matrix += slope.t() @ part.to(slope.dtype)
     if bias is not None:
         bias += slope.sum(0)

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
-from dragoman.data import Prepared, plan_epoch
+from dragoman.data import EpochStores, Prepared, plan_epoch
 from dragoman.errors import DivergenceError
 from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import Checkpoint, prune, save_checkpoint
+from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog, duration
 from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
@@ -56,12 +57,13 @@ class Trainer:
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(model, decay) if decay else None
         self.progress = Progress()
+        self.stores = EpochStores(data, self.settings)
         self.task = task_of(config)
         self.attempts = Attempts(directory, log)
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(model, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.saved = 0
-        self.hidden: Callable[..., Tensor] = model.hidden
+        self.hidden: Callable[..., Tensor] = training_hidden(model)
         if self.settings.compile:
             self.hidden = torch.compile(model.hidden, dynamic=True)
 
@@ -88,6 +90,8 @@ class Trainer:
         """
         assert self.settings.max_steps is not None
         self.model.train()
+        if self.device.type == "cpu":
+            keep_memory()
         self.log.start_progress(self.progress.step, self.settings.max_steps)
         started = time.perf_counter() - self.progress.seconds
         since = _Clock(self.progress.sums)
@@ -114,9 +118,10 @@ class Trainer:
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
         """The updates of an epoch: a pure function of lengths and settings."""
         assert self.settings.batch_tokens is not None
+        store = self.stores.of(epoch)
         return plan_epoch(
-            self.data.train.source_lengths,
-            self.data.train.target_lengths,
+            store.source_lengths,
+            store.target_lengths,
             batch_tokens=self.settings.batch_tokens,
             seed=self.settings.seed,
             epoch=epoch,
@@ -126,7 +131,8 @@ class Trainer:
     def _update(self, micro_batches: list[np.ndarray]) -> None:
         progress = self.progress
         step = progress.step + 1
-        batches = [self.task.batch(self.data.train, rows, progress.epoch).to(self.device) for rows in micro_batches]
+        store = self.stores.of(progress.epoch)
+        batches = [self.task.batch(store, rows, progress.epoch).to(self.device) for rows in micro_batches]
         labels = sum(batch.target_tokens for batch in batches)
         self.optimizer.zero_grad(set_to_none=True)
         sums = accumulate_gradients(
@@ -134,6 +140,7 @@ class Trainer:
             batches,
             labels,
             smoothing=self.settings.label_smoothing or 0.0,
+            r_drop=self.settings.r_drop,
             before=functools.partial(self._seed, progress.epoch, progress.update),
             autocast=self.autocast,
             hidden=self.hidden,

@@ -25,6 +25,8 @@ INSTRUCTIONS = {
     "kernels_avx2": ("-mavx2", "-mfma"),
     "kernels_avx512": _AVX512,
     "kernels_avx512_bf16": (*_AVX512, "-mavx512bf16"),
+    "training_avx2": ("-mavx2", "-mfma"),
+    "training_avx512": _AVX512,
 }
 OFF = "DRAGOMAN_NO_NATIVE"
 

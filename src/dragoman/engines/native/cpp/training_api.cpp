@@ -1,0 +1,167 @@
+#include "training_api.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "team.h"
+
+namespace dragoman {
+
+namespace {
+
+using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+
+// Kernels, and whose threads run them.
+struct Training {
+    Parallel parallel = nullptr;
+    const TrainingKernels* kernels = nullptr;
+};
+
+const Training& training_of(const void* handle) { return *static_cast<const Training*>(handle); }
+
+const TrainingKernels* training_at(int32_t index) {
+    if (index == 0) return plain_training();
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (index == 1 && avx2) return avx2_training();
+    if (index == 2 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vnni"))
+        return avx512_training();
+#endif
+    return nullptr;
+}
+
+// job(rank) for each rank below `threads`, whoever does it: a team may be smaller than asked for.
+template <class Job>
+void together(const Training& t, int threads, const Job& job) {
+    struct Shared {
+        const Job& job;
+        int threads;
+        std::atomic<int> next{0};
+        static void work(void* self) {
+            Shared& shared = *static_cast<Shared*>(self);
+            for (int rank; (rank = shared.next++) < shared.threads;) shared.job(rank);
+        }
+    } shared{job, threads};
+    if (threads > 1 && t.parallel) t.parallel(Shared::work, &shared, static_cast<unsigned>(threads), 0);
+    else if (threads < 2 || !run_together(threads, [&](int) { Shared::work(&shared); })) Shared::work(&shared);
+}
+
+int part(int64_t count, int rank, int threads) { return static_cast<int>(count * rank / threads); }
+
+// job(begin, end) for as many parts of `count` rows.
+template <class Job>
+void share(const Training& t, int count, int threads, const Job& job) {
+    together(t, threads, [&](int rank) { job(part(count, rank, threads), part(count, rank + 1, threads)); });
+}
+
+// job(begin, end, sums) for as many parts, each with sums of its own, which are then added in order.
+template <class Job>
+void share_sums(const Training& t, int count, int threads, int d, float* sums, const Job& job) {
+    const int room = (d + 15) / 16 * 16;
+    std::vector<float> parts(static_cast<size_t>(room) * threads);
+    together(t, threads, [&](int rank) {
+        float* own = parts.data() + static_cast<size_t>(room) * rank;
+        job(part(count, rank, threads), part(count, rank + 1, threads), own);
+    });
+    for (int i = 0; i < d; ++i) sums[i] = parts[i];
+    for (int rank = 1; rank < threads; ++rank)
+        for (int i = 0; i < d; ++i) sums[i] += parts[static_cast<size_t>(room) * rank + i];
+}
+
+// work(sentence, room) for each sentence, as threads become free.
+template <class Work>
+void each_sentence(const Training& t, const Attention& a, int threads, const Work& work) {
+    int queries = 0, keys = 0;
+    for (int i = 0; i < a.sentences; ++i) {
+        queries = std::max(queries, a.query_starts[i + 1] - a.query_starts[i]);
+        keys = std::max(keys, a.key_starts[i + 1] - a.key_starts[i]);
+    }
+    const size_t room = t.kernels->attention_room(a, queries, keys);
+    std::atomic<int> next{0};
+    together(t, threads, [&](int) {
+        std::vector<float> own(room);
+        for (int i; (i = next++) < a.sentences;) work(i, own.data());
+    });
+}
+
+}  // namespace
+
+}  // namespace dragoman
+
+using namespace dragoman;
+
+const void* dragoman_training(void* parallel, int32_t kernels) {
+    static Training made[3];
+    const TrainingKernels* found = training_at(kernels);
+    if (!found) return nullptr;
+    made[kernels] = {reinterpret_cast<Parallel>(parallel), found};
+    return &made[kernels];
+}
+
+void dragoman_add_norm(const void* handle, const float* z, const float* bias, const float* x, const float* gain,
+                       const float* offset, float eps, const Drop* drop, int32_t rows, int32_t d, float* sum,
+                       float* out, float* moments, int32_t threads) {
+    const Training& t = training_of(handle);
+    share(t, rows, threads, [&](int begin, int end) {
+        t.kernels->add_norm(z, bias, x, gain, offset, eps, *drop, begin, end, d, sum, out, moments);
+    });
+}
+
+void dragoman_add_norm_back(const void* handle, const float* grad, const float* grad_sum, const float* sum,
+                            const float* moments, const float* gain, const Drop* drop, int32_t rows, int32_t d,
+                            float* grad_x, float* grad_z, float* sums, int32_t threads) {
+    const Training& t = training_of(handle);
+    share_sums(t, rows, threads, 3 * d, sums, [&](int begin, int end, float* own) {
+        t.kernels->add_norm_back(grad, grad_sum, sum, moments, gain, *drop, begin, end, d, grad_x, grad_z, own);
+    });
+}
+
+void dragoman_relu(const void* handle, float* h, const float* bias, const Drop* drop, int32_t rows, int32_t d,
+                   int32_t threads) {
+    const Training& t = training_of(handle);
+    share(t, rows, threads, [&](int begin, int end) { t.kernels->relu(h, bias, *drop, begin, end, d); });
+}
+
+void dragoman_relu_back(const void* handle, float* grad, const float* h, float scale, int32_t rows, int32_t d,
+                        float* sums, int32_t threads) {
+    const Training& t = training_of(handle);
+    share_sums(t, rows, threads, d, sums, [&](int begin, int end, float* own) {
+        t.kernels->relu_back(grad, h, scale, begin, end, d, own);
+    });
+}
+
+void dragoman_column_sums(const void* handle, const float* x, int32_t rows, int32_t d, float* sums, int32_t threads) {
+    const Training& t = training_of(handle);
+    share_sums(t, rows, threads, d, sums,
+               [&](int begin, int end, float* own) { t.kernels->column_sums(x, begin, end, d, own); });
+}
+
+void dragoman_attend(const void* handle, const Attention* attention, int32_t threads) {
+    const Training& t = training_of(handle);
+    each_sentence(t, *attention, threads, [&](int i, float* room) { t.kernels->attend(*attention, i, room); });
+}
+
+void dragoman_attend_back(const void* handle, const Attention* attention, const AttentionGradients* gradients,
+                          int32_t threads) {
+    const Training& t = training_of(handle);
+    each_sentence(t, *attention, threads,
+                  [&](int i, float* room) { t.kernels->attend_back(*attention, *gradients, i, room); });
+}
+
+void dragoman_cross_entropy(const void* handle, float* logits, const int64_t* labels, int32_t rows, int32_t vocabulary,
+                            float smoothing, double* totals, int32_t threads) {
+    const Training& t = training_of(handle);
+    std::vector<double> sums(static_cast<size_t>(3) * threads);
+    together(t, threads, [&](int rank) {
+        double* own = sums.data() + static_cast<size_t>(3) * rank;
+        for (int row = part(rows, rank, threads); row < part(rows, rank + 1, threads); ++row) {
+            float* place = logits + static_cast<size_t>(row) * vocabulary;
+            own[2] += t.kernels->cross_entropy(place, vocabulary, labels[row], smoothing, own) == labels[row];
+        }
+    });
+    for (size_t i = 0; i < sums.size(); ++i) totals[i % 3] += sums[i];
+}

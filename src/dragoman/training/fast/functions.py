@@ -1,0 +1,209 @@
+"""The sub-layers of a Transformer as functions of rows without padding, with their gradients.
+
+Each gives what the module of `dragoman.nn` gives, to float32's rounding. A sub-layer's last bias is left to
+`add_norm`. Gradients can be taken once, not of themselves.
+"""
+
+from __future__ import annotations
+
+from ctypes import byref
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dragoman.training.fast.kernels import Drop, Kernels, Layout, attend, attend_back
+
+Grads = tuple[Tensor | None, ...]
+
+
+def add_norm(
+    kernels: Kernels,
+    z: Float[Tensor, "rows d_model"],
+    bias: Float[Tensor, " d_model"] | None,
+    x: Float[Tensor, "rows d_model"],
+    gain: Float[Tensor, " d_model"],
+    offset: Float[Tensor, " d_model"],
+    *,
+    eps: float,
+    drop: Drop,
+    keeps_sum: bool,
+) -> tuple[Float[Tensor, "rows d_model"], Float[Tensor, "rows d_model"] | None]:
+    """The norm of x + dropout(z + bias), and that sum if it is wanted (paper 3.1 and 5.4); else it is written over z.
+
+    Args:
+        kernels: what computes.
+        z: what a sub-layer said, without its last bias; nobody else may need it.
+        bias: that bias.
+        x: what goes by the sub-layer.
+        gain: of the norm.
+        offset: of the norm.
+        eps: of the norm.
+        drop: of the residual connection.
+        keeps_sum: whether the sum is wanted.
+    """
+    return _AddNorm.apply(kernels, z, bias, x, gain, offset, eps, drop, keeps_sum)
+
+
+def feed_forward(
+    kernels: Kernels,
+    x: Float[Tensor, "rows d_model"],
+    inner: Float[Tensor, "d_ff d_model"],
+    bias: Float[Tensor, " d_ff"],
+    outer: Float[Tensor, "d_model d_ff"],
+    drop: Drop,
+) -> Float[Tensor, "rows d_model"]:
+    """dropout(max(0, xW₁ + b₁))W₂, without the last bias (paper 3.3)."""
+    return _FeedForward.apply(kernels, x, inner, bias, outer, drop)
+
+
+def self_attention(
+    kernels: Kernels,
+    layout: Layout,
+    x: Float[Tensor, "rows d_model"],
+    matrix: Float[Tensor, "packed d_model"],
+    bias: Float[Tensor, " packed"] | None,
+    output: Float[Tensor, "d_model values"],
+) -> Float[Tensor, "rows d_model"]:
+    """Multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2)."""
+    return _SelfAttention.apply(kernels, layout, x, matrix, bias, output)
+
+
+def cross_attention(
+    kernels: Kernels,
+    layout: Layout,
+    x: Float[Tensor, "rows d_model"],
+    memory: Float[Tensor, "keys d_model"],
+    matrix: Float[Tensor, "packed d_model"],
+    bias: Float[Tensor, " packed"] | None,
+    output: Float[Tensor, "d_model values"],
+) -> Float[Tensor, "rows d_model"]:
+    """Multi-head attention of rows to the memory of their sentence, without the last bias (paper 3.2.3)."""
+    return _CrossAttention.apply(kernels, layout, x, memory, matrix, bias, output)
+
+
+class _AddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernels: Kernels, z: Tensor, bias: Tensor | None, x: Tensor, gain: Tensor, offset: Tensor,
+        eps: float, drop: Drop, keeps_sum: bool,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        total = torch.empty_like(z) if keeps_sum else z.detach()
+        out, moments = torch.empty_like(z), z.new_empty(len(z), 2)
+        added = z.new_zeros(z.shape[1]) if bias is None else bias
+        kernels.call("add_norm", z, added, x, gain, offset, eps, byref(drop), *z.shape, total, out, moments)
+        ctx.save_for_backward(total, moments, gain)
+        ctx.kernels, ctx.drop, ctx.has_bias = kernels, drop, bias is not None
+        ctx.set_materialize_grads(False)
+        return out, total if keeps_sum else None
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
+        total, moments, gain = ctx.saved_tensors
+        grad, grad_sum = (None if one is None else one.contiguous() for one in grads)
+        if grad is None:
+            grad = torch.zeros_like(total)
+        by_x, by_z, sums = torch.empty_like(total), torch.empty_like(total), total.new_empty(3, total.shape[1])
+        ctx.kernels.call(
+            "add_norm_back", grad, grad_sum, total, moments, gain, byref(ctx.drop), *total.shape, by_x, by_z, sums
+        )
+        by_bias, by_gain, by_offset = sums.unbind()
+        return None, by_z, by_bias if ctx.has_bias else None, by_x, by_gain, by_offset, None, None, None
+
+
+class _FeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernels: Kernels, x: Tensor, inner: Tensor, bias: Tensor, outer: Tensor, drop: Drop
+    ) -> Tensor:
+        h = x @ inner.t()
+        kernels.call("relu", h, bias, byref(drop), *h.shape)
+        ctx.save_for_backward(x, inner, outer, h)
+        ctx.kernels, ctx.scale = kernels, drop.scale
+        return h @ outer.t()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
+        x, inner, outer, h = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        by_outer, by_h, by_bias = grad.t() @ h, grad @ outer, inner.new_empty(len(inner))
+        ctx.kernels.call("relu_back", by_h, h, ctx.scale, *h.shape, by_bias)
+        return None, by_h @ inner, by_h.t() @ x, by_bias, by_outer, None
+
+
+class _SelfAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, matrix: Tensor, bias: Tensor | None, output: Tensor
+    ) -> Tensor:
+        packed = _linear(x, matrix, bias)
+        mixed, weights = attend(kernels, layout, *_three(packed))
+        ctx.save_for_backward(x, matrix, output, packed, mixed, weights)
+        ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
+        return mixed @ output.t()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
+        x, matrix, output, packed, mixed, weights = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        by_output, by_mixed, by_packed = grad.t() @ mixed, grad @ output, torch.empty_like(packed)
+        attend_back(ctx.kernels, ctx.layout, _three(packed), weights, by_mixed, _three(by_packed))
+        by_bias = _column_sums(ctx.kernels, by_packed) if ctx.has_bias else None
+        return None, None, by_packed @ matrix, by_packed.t() @ x, by_bias, by_output
+
+
+class _CrossAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, memory: Tensor, matrix: Tensor, bias: Tensor | None,
+        output: Tensor,
+    ) -> Tensor:  # fmt: skip
+        width = len(matrix) // 3
+        biases = (None, None) if bias is None else (bias[:width], bias[width:])
+        query, packed = _linear(x, matrix[:width], biases[0]), _linear(memory, matrix[width:], biases[1])
+        mixed, weights = attend(kernels, layout, query, *_two(packed))
+        ctx.save_for_backward(x, memory, matrix, output, query, packed, mixed, weights)
+        ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
+        return mixed @ output.t()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
+        x, memory, matrix, output, query, packed, mixed, weights = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        width = len(matrix) // 3
+        by_output, by_mixed = grad.t() @ mixed, grad @ output
+        by_query, by_packed = torch.empty_like(query), torch.empty_like(packed)
+        given, wanted = (query, *_two(packed)), (by_query, *_two(by_packed))
+        attend_back(ctx.kernels, ctx.layout, given, weights, by_mixed, wanted)
+        by_matrix, by_bias = torch.empty_like(matrix), None
+        torch.mm(by_query.t(), x, out=by_matrix[:width])
+        torch.mm(by_packed.t(), memory, out=by_matrix[width:])
+        if ctx.has_bias:
+            by_bias = torch.cat([_column_sums(ctx.kernels, one) for one in (by_query, by_packed)])
+        return None, None, by_query @ matrix[:width], by_packed @ matrix[width:], by_matrix, by_bias, by_output
+
+
+def _linear(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+    return x @ matrix.t() if bias is None else torch.addmm(bias, x, matrix.t())
+
+
+def _two(packed: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = packed.chunk(2, 1)
+    return first, second
+
+
+def _three(packed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    first, second, third = packed.chunk(3, 1)
+    return first, second, third
+
+
+def _column_sums(kernels: Kernels, x: Tensor) -> Tensor:
+    sums = x.new_empty(x.shape[1])
+    kernels.call("column_sums", x, *x.shape, sums)
+    return sums

@@ -1,0 +1,223 @@
+"""The forward pass of a plain model as training runs it on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.nn import (
+    CausalLM,
+    Decoder,
+    DecoderLayer,
+    Dropout,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    Generator,
+    InputEmbedding,
+    MaskedLM,
+    MultiHeadAttention,
+    PostNorm,
+    PreNorm,
+    SinusoidalPositions,
+    TokenEmbedding,
+    Transformer,
+    attention_weights,
+)
+from dragoman.training.fast.functions import add_norm, cross_attention, feed_forward, self_attention
+from dragoman.training.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, load_kernels
+
+Model = Transformer | CausalLM | MaskedLM
+PARTS = (
+    Transformer, CausalLM, MaskedLM, Encoder, Decoder, EncoderLayer, DecoderLayer, InputEmbedding, TokenEmbedding,
+    SinusoidalPositions, Generator, Dropout, nn.Linear, nn.ModuleList, nn.Identity,
+)  # fmt: skip
+# Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.
+LONGEST = 256
+
+
+def training_hidden(model: Model) -> Callable[..., Tensor]:
+    """What stands for `model.hidden` in training: the same vectors and gradients, to rounding, sooner.
+
+    At positions of padding, which nobody looks at, it gives zeros. Where it does not apply (other parts than those
+    that `dragoman.models` puts together for the paper's model, another device or precision, observers, no gradients,
+    no compiled library, sequences above 256) it calls `model.hidden`. Dropout draws other numbers than the modules,
+    from PyTorch's generator as they do.
+    """
+
+    def hidden(*ids: Tensor) -> Tensor:
+        kernels = load_kernels()
+        if kernels is None or not _applies(model, ids):
+            return model.hidden(*ids)
+        return _Run(kernels).hidden(model, ids)
+
+    return hidden
+
+
+def _applies(model: Model, ids: tuple[Tensor, ...]) -> bool:
+    weight = model.generator.weight
+    return (
+        torch.is_grad_enabled()
+        and weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and all(0 < one.shape[1] <= LONGEST and len(one) for one in ids)
+        and is_plain(model)
+    )
+
+
+def is_plain(model: Model) -> bool:
+    """Whether a model is made of the parts that have kernels, and nobody looks on."""
+    return all(map(_is_plain_part, model.modules()))
+
+
+def _is_plain_part(part: nn.Module) -> bool:
+    if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
+        return False
+    if type(part) is MultiHeadAttention:
+        silent = not part._observers and part.weigh is attention_weights and part.positions is None
+        return silent and part.d_k == part.d_v and part.d_k % ALIGNED == 0 and not (part.dropout and part.training)
+    if type(part) is FeedForward:
+        return part.activation is F.relu and part.inner.out_features % ALIGNED == 0
+    if type(part) is nn.LayerNorm:
+        return len(part.normalized_shape) == 1 and part.normalized_shape[0] % ALIGNED == 0 and part.bias is not None
+    if isinstance(part, (Encoder, Decoder)) and not _ends_well(part):
+        return False
+    return type(part) in (*PARTS, PostNorm, PreNorm)
+
+
+def _ends_well(stack: Encoder | Decoder) -> bool:
+    """Whether all its connections are of one kind, with a norm at the end where they are `PreNorm`."""
+    kinds = {type(part) for part in stack.modules() if "Norm" in type(part).__name__} - {nn.LayerNorm}
+    norms = [part.norm for part in stack.modules() if isinstance(part, (PostNorm, PreNorm))]
+    same = all(type(norm) is nn.LayerNorm for norm in norms)
+    return same and kinds in ({PostNorm}, {PreNorm}) and (type(stack.norm) is nn.LayerNorm) == (kinds == {PreNorm})
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a batch without its padding: which places hold tokens, and how many each sentence has."""
+
+    kept: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, ids: Tensor, pad: int) -> _Side:
+        kept = ids != pad
+        return cls(kept, kept.sum(1))
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Rows back in their places, zeros elsewhere."""
+        places = self.kept.flatten().nonzero()[:, 0]
+        empty = rows.new_zeros(self.kept.numel(), rows.shape[1])
+        return empty.index_copy(0, places, rows).unflatten(0, self.kept.shape)
+
+
+# What a sub-layer says, and the bias that is yet to be added to it.
+Said = tuple[Tensor, Tensor | None]
+# Its residual connection, and itself.
+SubLayer = tuple[Any, Callable[[Tensor], Said]]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One forward pass."""
+
+    kernels: Kernels
+
+    def hidden(self, model: Model, ids: tuple[Tensor, ...]) -> Tensor:
+        sides = [_Side.of(one, model.pad) for one in ids]
+        if isinstance(model, Transformer):
+            memory = self.encode(model.encoder, self.embed(model.source_embedding, ids[0], sides[0]), sides[0])
+            x = self.embed(model.target_embedding, ids[1], sides[1])
+            return sides[1].spread(self.decode(model.decoder, x, sides[1], memory, sides[0]))
+        x = self.embed(model.embedding, ids[0], sides[0])
+        if isinstance(model, CausalLM):
+            return sides[0].spread(self.decode(model.decoder, x, sides[0]))
+        return sides[0].spread(self.encode(model.encoder, x, sides[0]))
+
+    def embed(self, embedding: nn.Module, ids: Tensor, side: _Side) -> Tensor:
+        assert isinstance(embedding, InputEmbedding)
+        x = embedding.tokens(ids[side.kept][None])[0]
+        if embedding.positions is not None:
+            assert isinstance(embedding.positions, SinusoidalPositions)
+            places = torch.arange(ids.shape[1]).expand(ids.shape)[side.kept]
+            x = x + embedding.positions.table(ids.shape[1], x)[places]
+        return embedding.dropout(x)
+
+    def encode(self, encoder: Encoder, x: Tensor, side: _Side) -> Tensor:
+        sublayers: list[SubLayer] = []
+        for layer in _layers(encoder):
+            own = self.layout(side, side, layer.self_attention)
+            sublayers.append((layer.self_attention_residual, self.attention(layer.self_attention, own)))
+            sublayers.append((layer.feed_forward_residual, self.feed_forward(layer.feed_forward)))
+        return self.stack(sublayers, encoder.norm, x)
+
+    def decode(
+        self, decoder: Decoder, x: Tensor, side: _Side, memory: Tensor | None = None, source: _Side | None = None
+    ) -> Tensor:
+        sublayers: list[SubLayer] = []
+        for layer in _layers(decoder):
+            own = self.layout(side, side, layer.self_attention, causal=True)
+            sublayers.append((layer.self_attention_residual, self.attention(layer.self_attention, own)))
+            if layer.cross_attention is not None:
+                assert memory is not None
+                assert source is not None
+                across = self.layout(side, source, layer.cross_attention)
+                attend = self.attention(layer.cross_attention, across, memory)
+                sublayers.append((layer.cross_attention_residual, attend))
+            sublayers.append((layer.feed_forward_residual, self.feed_forward(layer.feed_forward)))
+        return self.stack(sublayers, decoder.norm, x)
+
+    def stack(self, sublayers: Sequence[SubLayer], last: Any, x: Tensor) -> Tensor:
+        norms = [residual.norm for residual, _ in sublayers]
+        if not sublayers or isinstance(sublayers[0][0], PostNorm):
+            for (residual, sublayer), norm in zip(sublayers, norms, strict=True):
+                x, _ = self.connect(residual, sublayer(x), x, norm, keeps_sum=False)
+            return x
+        # What a sub-layer sees is normalised along with the sum before it.
+        seen = norms[0](x)
+        for (residual, sublayer), norm in zip(sublayers, [*norms[1:], last], strict=True):
+            seen, x = self.connect(residual, sublayer(seen), x, norm, keeps_sum=norm is not last)
+        return seen
+
+    def connect(self, residual: Any, said: Said, x: Tensor, norm: Any, *, keeps_sum: bool) -> tuple[Tensor, Any]:
+        z, bias = said
+        drop = draw_drop(_rate(residual.dropout))
+        return add_norm(self.kernels, z, bias, x, norm.weight, norm.bias, eps=norm.eps, drop=drop, keeps_sum=keeps_sum)
+
+    def layout(self, queries: _Side, keys: _Side, part: MultiHeadAttention, *, causal: bool = False) -> Layout:
+        return Layout.of(queries.lengths, keys.lengths, part.num_heads, self.kernels.lanes, causal=causal)
+
+    def attention(
+        self, part: MultiHeadAttention, layout: Layout, memory: Tensor | None = None
+    ) -> Callable[[Tensor], Said]:
+        weights = (part.projection.weight, part.projection.bias, part.output.weight)
+
+        def attend(x: Tensor) -> Said:
+            if memory is None:
+                return self_attention(self.kernels, layout, x, *weights), part.output.bias
+            return cross_attention(self.kernels, layout, x, memory, *weights), part.output.bias
+
+        return attend
+
+    def feed_forward(self, part: FeedForward) -> Callable[[Tensor], Said]:
+        def transform(x: Tensor) -> Said:
+            drop = draw_drop(_rate(part.dropout))
+            weights = (part.inner.weight, part.inner.bias, part.outer.weight)
+            return feed_forward(self.kernels, x, *weights, drop), part.outer.bias
+
+        return transform
+
+
+def _layers(stack: Encoder | Decoder) -> list[Any]:
+    return list(stack.layers)
+
+
+def _rate(dropout: Dropout) -> float:
+    return dropout.p if dropout.training else 0.0

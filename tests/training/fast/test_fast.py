@@ -1,0 +1,241 @@
+"""Training's kernels against the modules, which are the oracle."""
+
+from __future__ import annotations
+
+from ctypes import byref
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.config import ModelConfig
+from dragoman.engines.native import build
+from dragoman.models import build_model
+from dragoman.nn import CausalLM, MaskedLM, MultiHeadAttention, Transformer
+from dragoman.training.fast import hidden as hidden_module
+from dragoman.training.fast import keep_memory, training_hidden
+from dragoman.training.fast.kernels import SETS, Drop, Kernels, draw_drop
+from dragoman.training.loss import _rows
+
+Model = Transformer | CausalLM | MaskedLM
+
+
+def usable() -> list[Kernels]:
+    if not build.library_path().exists():
+        return []
+    found = []
+    for kind in SETS:
+        try:
+            found.append(Kernels(build.library_path(), kind))
+        except ValueError:
+            continue
+    return found
+
+
+KERNELS = usable()
+pytestmark = pytest.mark.skipif(not KERNELS, reason="the native library is not compiled")
+each_kind = pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.kind)
+
+
+@pytest.fixture(autouse=True)
+def chosen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "kernels" in request.fixturenames:
+        found = request.getfixturevalue("kernels")
+        monkeypatch.setattr(hidden_module, "load_kernels", lambda: found)
+
+
+def a_model(family: str = "transformer", **settings: object) -> Model:
+    torch.manual_seed(1)
+    sizes = {"d_model": 32, "num_heads": 2, "d_ff": 48, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    given = {"family": family, "source_vocab": 30, "target_vocab": 30, "dropout": 0.0, **sizes, **settings}
+    model = build_model(ModelConfig(**given))
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # as they begin, biases are 0 and gains 1
+            torch.nn.init.normal_(parameter, 1.0, 0.3)
+    return model.train()
+
+
+def some_ids(*lengths: int) -> Tensor:
+    draw = torch.Generator().manual_seed(sum(lengths))
+    ids = torch.randint(4, 30, (len(lengths), max(lengths)), generator=draw)
+    return torch.where(torch.arange(max(lengths)) < torch.tensor(lengths)[:, None], ids, 0)
+
+
+def inputs_of(model: Model) -> tuple[Tensor, ...]:
+    target = some_ids(9, 17, 1, 12)
+    return (some_ids(7, 1, 19, 8), target) if isinstance(model, Transformer) else (target,)
+
+
+def learned(model: Model, hidden: object, ids: tuple[Tensor, ...]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Vectors where there are tokens, and all gradients of a loss on them."""
+    model.zero_grad()
+    vectors = hidden(*ids)
+    slope = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(0)) * (ids[-1] != 0)[..., None]
+    (vectors * slope).sum().backward()
+    assert all(parameter.grad is not None for name, parameter in model.named_parameters() if "generator" not in name)
+    grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return (vectors * (ids[-1] != 0)[..., None]).detach(), {name: grad.clone() for name, grad in grads.items()}
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("family", "norm", "bias"),
+    [("transformer", "post", True), ("transformer", "pre", True), ("causal", "post", True), ("masked", "pre", False)],
+)
+def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias):
+    model = a_model(family, norm=norm, bias=bias, tie_embeddings="all" if family == "transformer" else "none")
+    ids = inputs_of(model)
+    assert hidden_module.is_plain(model)
+    vectors, grads = learned(model, training_hidden(model), ids)
+    expected, oracle = learned(model, model.hidden, ids)
+    assert (vectors - expected).abs().max() < 1e-5
+    assert grads.keys() == oracle.keys()
+    for name, grad in grads.items():
+        assert (grad - oracle[name]).abs().max() <= 2e-5 * oracle[name].abs().max() + 1e-6, name
+
+
+@each_kind
+def test_the_loss_of_rows_is_the_one_in_pytorch(kernels):
+    logits = 3 * torch.randn(9, 37, generator=torch.Generator().manual_seed(0))
+    wanted = torch.randint(0, 37, (9, 1), generator=torch.Generator().manual_seed(1))
+    wanted[:4] = logits[:4].argmax(1, keepdim=True)
+    sums, slope = kernels.cross_entropy(logits.clone(), wanted, 0.1)
+    expected, by_logits = _rows(logits.clone(), wanted, 0.1)
+    assert sums == pytest.approx([float(one) for one in expected], rel=1e-6)
+    assert (slope - by_logits).abs().max() < 1e-6
+
+
+@each_kind
+def test_dropout_falls_on_its_share_evenly_and_the_gradient_on_the_same_places(kernels):
+    rows, width, p = 400, 64, 0.25
+    torch.manual_seed(0)
+    drop = byref(draw_drop(p))
+    h = torch.ones(rows, width)
+    kernels.call("relu", h, torch.zeros(width), drop, rows, width)
+    kept = h != 0
+    assert h[kept].unique().tolist() == pytest.approx([1 / (1 - p)])
+    assert abs(kept.float().mean() - (1 - p)) < 5 * (p * (1 - p) / h.numel()) ** 0.5
+    for lag in (1, 7, width):  # neighbours do not share their fate
+        both = (kept.flatten()[lag:] & kept.flatten()[:-lag]).float().mean()
+        assert abs(both - (1 - p) ** 2) < 0.02
+    z, x = torch.ones(rows, width), torch.zeros(rows, width)
+    total, out = torch.empty(rows, width), torch.empty(rows, width)
+    moments, sums = torch.empty(rows, 2), torch.empty(3, width)
+    gain = torch.ones(width)
+    kernels.call("add_norm", z, 0 * gain, x, gain, 0 * gain, 1e-5, drop, rows, width, total, out, moments)
+    assert torch.equal(total != 0, kept)
+    by_x, by_z, grad = torch.empty(rows, width), torch.empty(rows, width), torch.randn(rows, width)
+    kernels.call("add_norm_back", grad, None, total, moments, gain, drop, rows, width, by_x, by_z, sums)
+    assert torch.allclose(by_z, by_x * kept / (1 - p))
+
+
+@each_kind
+def test_the_same_seed_gives_the_same_update_whatever_the_number_of_threads(kernels):
+    model, threads = a_model(dropout=0.3, activation_dropout=0.2), torch.get_num_threads()
+
+    def after(seed: int) -> tuple[Tensor, dict[str, Tensor]]:
+        torch.manual_seed(seed)
+        return learned(model, training_hidden(model), inputs_of(model))
+
+    first, again, other = after(1), after(1), after(2)
+    try:
+        torch.set_num_threads(3)
+        wider = after(1)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(first[0], again[0])
+    assert all(torch.equal(grad, again[1][name]) for name, grad in first[1].items())
+    assert (first[0] - other[0]).abs().max() > 0.1
+    assert torch.allclose(first[0], wider[0], atol=1e-5)
+
+
+@each_kind
+@pytest.mark.parametrize("dropout", [{"dropout": 0.3}, {"activation_dropout": 0.3}], ids=str)
+def test_under_dropout_the_gradient_tells_how_the_same_draw_changes(kernels, dropout):
+    model, step = a_model(**dropout), 1e-3
+    ids, fast = inputs_of(model), training_hidden(model)
+    slope = torch.randn(*ids[-1].shape, 32, generator=torch.Generator().manual_seed(0))
+
+    def loss() -> Tensor:
+        torch.manual_seed(5)
+        return (fast(*ids) * slope).sum()
+
+    loss().backward()
+    parts = [(one, one.grad) for one in model.parameters() if one.grad is not None]
+    steepness = torch.stack([grad.norm() for _, grad in parts]).norm()
+
+    def moved(far: float) -> float:
+        with torch.no_grad():
+            for one, grad in parts:
+                one += far / steepness * grad
+        return float(loss().detach())
+
+    up, down = moved(step), moved(-2 * step)
+    assert (up - down) / (2 * step) == pytest.approx(float(steepness), rel=0.02)
+
+
+@each_kind
+def test_evaluation_drops_nothing(kernels):
+    model = a_model(dropout=0.5).eval()
+    ids = inputs_of(model)
+    assert (training_hidden(model)(*ids) - model.hidden(*ids))[ids[-1] != 0].abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"activation": "gelu"}, {"positions": "rotary"}, {"attention_dropout": 0.1}, {"d_model": 24}, {"d_v": 32}],
+    ids=str,
+)
+def test_other_parts_are_left_to_the_modules(settings, monkeypatch):
+    model = a_model(**settings)
+    assert not hidden_module.is_plain(model)
+    ids = inputs_of(model)
+    modules = torch.zeros(1)
+    monkeypatch.setattr(model, "hidden", lambda *given: modules)
+    assert training_hidden(model)(*ids) is modules
+
+
+def test_observers_no_gradients_other_precisions_and_long_sequences_are_left_to_the_modules(monkeypatch):
+    model = a_model("causal")
+    ids = some_ids(3, 5)
+    modules = torch.zeros(1)
+    monkeypatch.setattr(model, "hidden", lambda *given: modules)
+    fast = training_hidden(model)
+    assert fast(ids) is not modules
+    with torch.no_grad():
+        assert fast(ids) is modules
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert fast(ids) is modules
+    assert fast(some_ids(hidden_module.LONGEST + 1)) is modules
+    attention = next(part for part in model.modules() if isinstance(part, MultiHeadAttention))
+    forget = attention.observe(lambda record: None)
+    assert fast(ids) is modules
+    forget()
+    assert fast(ids) is not modules
+    assert model.double() is model
+    assert fast(ids) is modules
+
+
+def test_padding_between_tokens_is_nobody_and_an_empty_sentence_gives_zeros():
+    model = a_model()
+    source, target = some_ids(7, 4), some_ids(5, 6)
+    source[0, 2], target[0, 2] = 0, 0
+    ids = (source, target)
+    vectors, oracle = training_hidden(model)(*ids), model.hidden(*ids)
+    assert (vectors - oracle)[target != 0].abs().max() < 1e-5
+    source[1] = 0
+    assert training_hidden(model)(*ids).isfinite().all()
+    assert (vectors[target == 0] == 0).all()
+
+
+def test_memory_is_kept_or_it_says_that_it_is_not():
+    assert isinstance(keep_memory(), bool)
+
+
+def test_no_probability_draws_nothing():
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    assert draw_drop(0.0).limit == 0
+    assert torch.equal(state, torch.get_rng_state())
+    assert isinstance(draw_drop(0.1), Drop)
+    assert not torch.equal(state, torch.get_rng_state())
