@@ -1,9 +1,13 @@
-"""How long it takes until the command line answers and until the package is imported."""
+"""How long it takes until the command line answers, the package is imported, and a first sentence is translated.
+
+`bench_start.py [MODEL]`: without a model directory nothing is translated.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from rows import print_row, seconds
@@ -15,10 +19,26 @@ COMMANDS = {
     "dragoman --help": [str(Path(sys.executable).with_name("dragoman")), "--help"],
 }
 
+FIRST = """
+import sys
+from dragoman import Translator
+translator = Translator.from_pretrained(sys.argv[1], engine=sys.argv[2])
+print(translator.translate(["A man is riding a horse."])[0].text)
+"""
+TRANSLATING = {
+    "import Translator": [sys.executable, "-c", "from dragoman import Translator"],
+    "first translation, native engine": [sys.executable, "-c", FIRST, "MODEL", "native"],
+    "first translation, with PyTorch": [sys.executable, "-c", FIRST, "MODEL", "module"],
+    "dragoman translate": [str(Path(sys.executable).with_name("dragoman")), "translate", "MODEL"],
+}
+
 
 def main() -> None:
-    for name, command in COMMANDS.items():
-        timing = seconds(lambda command=command: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+    model = sys.argv[1] if len(sys.argv) > 1 else None
+    for name, words in {**COMMANDS, **(TRANSLATING if model else {})}.items():
+        command = [model if model and word == "MODEL" else word for word in words]
+        run = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, input=b"A man rides a horse.\n")
+        timing = seconds(run)
         print_row("start", {"what": name, **timing})
 
 

@@ -10,7 +10,7 @@ import torch
 
 from decoding.test_filling import masked_model, words
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Completer, Filler, format_outputs, load_completer
+from dragoman.decoding import Completer, Filler, TextScorer, format_outputs, load_completer
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.markov import RUNGS, FirstOrder
 from dragoman.models import save_pretrained
@@ -140,6 +140,34 @@ def test_a_markov_model_completes(rung, tmp_path: Path) -> None:
         (outputs,) = completer.complete(["ba"], completer.options(changes))
         assert len(outputs) == 3
         assert all(one.text.startswith("ba") for one in outputs)
+
+
+@pytest.mark.parametrize("changes", [{"beam_size": 1}, {"beam_size": 3}, {"sampling": True}])
+def test_what_the_counts_find_impossible_has_no_probability(changes: dict[str, object], tmp_path: Path) -> None:
+    pair = small.word_pair()
+    FirstOrder.fit([pair.target.encode("ba ce")], len(pair.target), k=0.0).save(tmp_path)
+    pair.save(tmp_path)
+    completer = Completer.from_pretrained(tmp_path)
+    ((found, *_),) = completer.complete(["ba ba"], completer.options(changes))
+    assert found.text == "ba ba ce"
+    assert (found.score, found.log_probability, found.token_scores[1]) == (float("-inf"),) * 3
+    assert found.token_scores[0] == found.token_scores[2] == 0.0
+    (line,) = format_outputs([found], None, as_json=True)
+    tree = json.loads(line, parse_constant=pytest.fail)
+    assert (tree["score"], tree["log_probability"], tree["token_scores"]) == (None, None, [0.0, None, 0.0, 0.0])
+    scored = TextScorer.from_pretrained(tmp_path).score([found.text])
+    assert scored[0].token_scores == found.token_scores
+    assert list(format_outputs([found], 1, n_best=True)) == ["1\t-inf\tba ba ce"]
+
+
+def test_what_follows_the_impossible_is_ranked_as_ever(tmp_path: Path) -> None:
+    pair = small.word_pair()
+    texts = ["ba ce di fo"] * 3 + ["ba ki lo"] * 2 + ["ba mu"]
+    FirstOrder.fit([pair.target.encode(text) for text in texts], len(pair.target), k=0.0).save(tmp_path)
+    pair.save(tmp_path)
+    completer = Completer.from_pretrained(tmp_path)
+    (outputs,) = completer.complete(["di ba"], completer.options({"n_best": 3, "length_penalty": 0.0}))
+    assert [one.text for one in outputs] == ["di ba ce di fo", "di ba ki lo", "di ba mu"]
 
 
 def test_each_family_gets_what_completes_with_it(completer: Completer, tmp_path: Path) -> None:

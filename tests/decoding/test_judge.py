@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import Translator, evaluate
-from dragoman.decoding.judge import read_test_set
+from dragoman.data import TokenStore
+from dragoman.decoding import Translator, evaluate, evaluate_outputs, training_words
+from dragoman.decoding.judge import count_unknown, read_test_set
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import score
 from end_to_end import small
@@ -110,3 +111,89 @@ def test_a_test_set_is_read_as_lines_that_end_at_lf_only(tmp_path: Path) -> None
     (tmp_path / "s").write_bytes("a\x85b\r\n\nc".encode())
     (tmp_path / "r").write_bytes("x\u2028y\n\n\n".encode())
     assert read_test_set(tmp_path / "s", tmp_path / "r") == (["a\x85b", "", "c"], [("x\u2028y",), ("",), ("",)])
+
+
+# In parts
+
+
+def test_a_breakdown_knows_what_the_model_knows(translator: Translator, tmp_path: Path) -> None:
+    texts = [*small.sentences(10, seed=6), "ba unheard-of ce", "two unheard words"]
+    source = write(tmp_path / "s", texts)
+    reference = write(tmp_path / "r", small.sentences(12, seed=7))
+    options = translator.options({"min_length": 2, "max_length": 2, "beam_size": 1})
+    result = evaluate(translator, source, reference, decoding=options, bootstrap=10, breakdown=True, worst=3)
+    assert result.breakdown is not None
+    assert result.worst is not None
+    assert [(one.label, one.lines) for one in result.breakdown.by_unknown] == [("none", 10), ("1", 1), ("2 or more", 1)]
+    assert result.unfinished == result.breakdown.faults.cut == tuple(range(1, 13))
+    assert len(result.worst.sentences) == 3
+    tree = json.loads(json.dumps(result.to_dict()))
+    assert tree["unfinished"] == list(range(1, 13))
+    assert {"breakdown", "worst"} <= tree.keys()
+    plain = evaluate(translator, source, reference, decoding=options, bootstrap=10)
+    assert (plain.breakdown, plain.worst, plain.scores) == (None, None, result.scores)
+
+
+def test_bytes_of_rare_characters_are_unknown_pieces() -> None:
+    tokenizer = small.byte_pair().source
+    assert count_unknown(tokenizer, "ba ce") == 0
+    assert count_unknown(tokenizer, "ba 猫") == 3
+    assert count_unknown(small.word_pair().source, "ba 猫 吃 ce") == 2
+
+
+def test_words_are_counted_in_the_targets_of_the_run(tmp_path: Path) -> None:
+    tokenizer = small.word_pair().target
+    lines = ["ba ce", "ba ba di"]
+    rows = [([4], tokenizer.encode(line)) for line in lines]
+    TokenStore.write(tmp_path / "run" / "data" / "train", rows, vocabulary_size=20)
+    assert training_words(tmp_path / "run", tokenizer) == {"ba": 3, "ce": 1, "di": 1}
+    assert training_words(tmp_path, tokenizer) is None
+
+
+def test_a_run_tells_how_rare_words_are(translator: Translator, tmp_path: Path) -> None:
+    folder = small.saved(tmp_path / "m", small.word_pair())
+    source = write(tmp_path / "s", ["ba ce"])
+    result = evaluate(folder, source, source, bootstrap=0, breakdown=True)
+    assert result.breakdown is not None
+    assert result.breakdown.frequencies_of == "references"
+    TokenStore.write(folder / "data" / "train", [([4], translator.tokenizers.target.encode("ba"))], vocabulary_size=20)
+    result = evaluate(folder, source, source, bootstrap=0, breakdown=True)
+    assert result.breakdown is not None
+    assert result.breakdown.frequencies_of == "training targets"
+    assert [one.label for one in result.breakdown.words] == ["0", "1"]
+
+
+# Outputs from elsewhere
+
+
+def test_outputs_of_any_system_are_scored_as_a_model_would_be(translator: Translator, tmp_path: Path) -> None:
+    texts = small.sentences(8, seed=8)
+    source, reference = write(tmp_path / "s", texts), write(tmp_path / "r", small.sentences(8, seed=9))
+    own = evaluate(translator, source, reference, bootstrap=20, target_language="xx")
+    outputs = write(tmp_path / "o", own.hypotheses)
+    found = evaluate_outputs(outputs, reference, source, bootstrap=20, breakdown=True, worst=1)
+    assert found.scores == own.scores
+    assert (found.sources, found.references, found.decoding) == (texts, own.references, None)
+    assert found.breakdown is not None
+    assert (found.breakdown.length_of, found.breakdown.faults.cut) == ("source", None)
+    alone = evaluate_outputs(outputs, [reference, reference], bootstrap=0)
+    assert (alone.sources, alone.references[0]) == ([], own.references[0] * 2)
+    assert "decoding" not in alone.to_dict()
+
+
+def test_the_references_suffix_tells_the_language(tmp_path: Path) -> None:
+    reference = write(tmp_path / "r.zh", ["猫吃鱼"])
+    assert "tok:zh" in evaluate_outputs(reference, reference, metrics=["bleu"]).scores[0].signature
+    english = evaluate_outputs(reference, reference, metrics=["bleu"], target_language="en")
+    assert "tok:13a" in english.scores[0].signature
+
+
+def test_grouped_outputs_are_one_for_each_source(tmp_path: Path) -> None:
+    source, reference = write(tmp_path / "s", ["a", "b", "a"]), write(tmp_path / "r", ["x", "y", "z"])
+    outputs = write(tmp_path / "o", ["z", "y"])
+    assert evaluate_outputs(outputs, reference, source, metrics=["exact"], group=True).scores[0].value == 100.0
+    with pytest.raises(DataError, match="as many outputs") as caught:
+        evaluate_outputs(outputs, reference, source)
+    assert (caught.value.expected, caught.value.found) == ("3 lines, one for each reference", "2")
+    with pytest.raises(DataError, match="grouped by their sources"):
+        evaluate_outputs(outputs, reference, group=True)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import SearchRequest, Translator, beam_search, format_translation
-from dragoman.decoding import translator as translator_module
+from dragoman.decoding import SearchRequest, Translator, batches, beam_search, format_translation, runner
 from dragoman.decoding.output import one_line
-from dragoman.decoding.translator import Translation, search
+from dragoman.decoding.runner import search
+from dragoman.decoding.translation import Translation
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair, Vocabulary
@@ -69,8 +69,8 @@ def test_batch_mates_order_and_batch_sizes_change_nothing(
     assert len({one.text for one in alone}) > 10
     draw = random.Random(1)
     for rows, tokens in ((64, 4096), (7, 4096), (64, 30)):
-        monkeypatch.setattr(translator_module, "MAX_ROWS", rows)
-        monkeypatch.setattr(translator_module, "BATCH_TOKENS", tokens)
+        monkeypatch.setattr(batches, "MAX_ROWS", rows)
+        monkeypatch.setattr(batches, "BATCH_TOKENS", tokens)
         # A draw belongs to the number of its line, so only other searches may be reordered.
         order = range(64) if chosen.sampling else draw.sample(range(64), 64)
         together = translator.translate_with([texts[i] for i in order], chosen)
@@ -185,7 +185,7 @@ def test_cached_is_uncached_in_every_search(
 ) -> None:
     texts, chosen = small.sentences(10, seed=5), words.options(options)
     cached = words.translate_with(texts, chosen)
-    monkeypatch.setattr(words, "model", Uncached(words.transformers[0]))
+    monkeypatch.setattr(words.runner, "model", Uncached(words.transformers[0]))
     for found, expected in zip(cached, words.translate_with(texts, chosen), strict=True):
         assert found.tokens == expected.tokens
         assert found.token_scores == pytest.approx(expected.token_scores, abs=1e-10)
@@ -195,7 +195,7 @@ def test_cached_is_uncached_in_every_search(
 def test_a_beam_of_one_is_greedy(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = small.sentences(12, seed=6)
     greedy = translator.translate(texts, beam_size=1)
-    monkeypatch.setattr(translator_module, "greedy_search", beam_search)
+    monkeypatch.setattr(runner, "greedy_search", beam_search)
     for found, expected in zip(translator.translate(texts, beam_size=1), greedy, strict=True):
         assert_same(found, expected)
 
@@ -364,9 +364,9 @@ def test_empty_and_blank_texts_are_empty_translations(words: Translator) -> None
     assert words.translate([]) == []
 
 
-def test_a_long_source_is_cut_and_says_so(words: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator_module, "MAX_SOURCE_TOKENS", 5)
-    long, cut, short = words.translate(["ba ce di fo gu ha ki", "ba ce di fo gu", "ba"])
+def test_a_long_source_is_cut_and_says_so(words: Translator) -> None:
+    options = words.options({"max_source_length": 5})
+    long, cut, short = words.translate_with(["ba ce di fo gu ha ki", "ba ce di fo gu", "ba"], options)
     assert (long.truncated, cut.truncated, short.truncated) == (True, False, False)
     assert long.source == "ba ce di fo gu ha ki"
     assert long.source_tokens == cut.source_tokens

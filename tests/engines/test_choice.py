@@ -9,7 +9,7 @@ from torch import nn
 from dragoman.config import ModelConfig
 from dragoman.engines import ModuleEngine, NativeEngine, NotPlain, PackedEngine, choose, choose_engine
 from dragoman.engines.native import load_library
-from dragoman.engines.recipe import read_recipe
+from dragoman.engines.reading import read_recipe
 from dragoman.errors import ConfigError
 from dragoman.models import build_model
 from dragoman.nn import Transformer

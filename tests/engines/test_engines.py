@@ -277,7 +277,7 @@ def test_the_best_are_those_of_all_log_probabilities(precision: str) -> None:
     tokens = torch.full((len(source),), 2)
     every, _ = engine.step(engine.start(source), tokens)
     every = every.index_fill(1, banned, float("-inf"))
-    for count in (1, 2, 8, 61):
+    for count in (1, 2, 8, 61, 200):
         values, best, _ = engine.step_top(engine.start(source), tokens, count, banned)
         expected = every.sort(dim=1, descending=True, stable=True)
         assert torch.equal(values, expected.values[:, :count])

@@ -63,3 +63,18 @@ def test_json_in_pieces_is_the_tree(numbers: bool) -> None:
         expected = {**chosen.to_dict(numbers=numbers), "pictures": ["a.png"]}
         assert json.loads("".join(pieces)) == json.loads(json.dumps(expected))
     assert len(list(trace.json())) == len(trace.stages) + 2
+
+
+def test_settings_that_cannot_be_read_leave_out_the_schedule_and_nothing_else(tmp_path: Path) -> None:
+    folder = small.saved(tmp_path / "model", small.word_pair())
+    whole = explain(folder, "ba ce")
+    (folder / "config.toml").write_bytes(b"[training\n\xff")
+    trace = explain(folder, "ba ce")
+    (note,) = trace.notes
+    assert (whole.notes, trace.schedule) == ((), None)
+    assert "config.toml: not a TOML file" in note
+    lines, before = trace.lines(), whole.lines()
+    head = before.index("")
+    more = len(lines) - len(before)
+    assert "".join(lines[head : head + more]).replace(" ", "") == note.replace(" ", "")
+    assert [*lines[:head], *lines[head + more :]] == before

@@ -159,3 +159,35 @@ def test_a_missing_vocabulary_is_named(given_sizes: dict[str, object], missing: 
     with pytest.raises(ConfigError) as caught:
         build_model(ModelConfig.model_validate(given_sizes))
     assert caught.value.message == f"a model needs {missing}"
+
+
+def test_depth_scaled_matrices_shrink_with_the_root_of_their_layers_number() -> None:
+    plain = {"source_vocab": 9, "target_vocab": 9, "d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 4}
+    models = []
+    for init in ("xavier", "depth-scaled"):
+        torch.manual_seed(3)
+        models.append(dict(build_model(ModelConfig.model_validate({**plain, "init": init})).named_parameters()))
+    for name, parameter in models[0].items():
+        stack, _, rest = name.partition(".layers.")
+        in_layer = stack in ("encoder", "decoder") and rest and parameter.dim() > 1
+        factor = (1 + int(rest.split(".")[0])) ** -0.5 if in_layer else 1.0
+        torch.testing.assert_close(models[1][name], factor * parameter)
+
+
+@pytest.mark.parametrize(("init", "reaches"), [("xavier", False), ("depth-scaled", True)])
+def test_the_gradient_reaches_the_first_of_many_post_norm_layers_when_depth_scaled(init: str, reaches: bool) -> None:
+    torch.manual_seed(1)
+    sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_encoder_layers": 2, "num_decoder_layers": 12}
+    config = ModelConfig.model_validate(
+        {"source_vocab": 50, "target_vocab": 50, "norm": "post", "init": init, "dropout": 0.0, **sizes}
+    )
+    model = build_model(config)
+    assert isinstance(model, Transformer)
+    source, target = (torch.randint(4, 50, (8, 10)) for _ in range(2))
+    model(source, target).log_softmax(-1)[..., 7].sum().backward()
+    first, last = (
+        sum(float(part.grad.norm()) for part in layer.parameters() if part.grad is not None)
+        for layer in (model.decoder.layers[0], model.decoder.layers[-1])
+    )
+    assert (first > 0.5 * last) is reaches
+    assert (first < 0.1 * last) is not reaches

@@ -10,16 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding.search import (
-    Constraints,
+from dragoman.decoding.hypothesis import (
     Hypothesis,
-    NextTokenModel,
-    SearchRequest,
-    State,
     check_numbers,
+    check_possible,
     length_penalty,
+    make_hypothesis,
 )
-from dragoman.errors import ModelError
+from dragoman.decoding.protocol import Constraints, NextTokenModel, SearchRequest, State, largest
 
 
 def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -37,10 +35,7 @@ def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypo
     beam = _Beam(model, request)
     while beam.sentences:
         beam.step()
-    if not all(pool.finished for pool in beam.pools):
-        raise ModelError(
-            "the model finds every output impossible", hint="a forced prefix may be one it cannot continue"
-        )
+    check_possible([pool.finished for pool in beam.pools])
     return [pool.best(request.options.n_best) for pool in beam.pools]
 
 
@@ -63,9 +58,8 @@ class _Pool:
 
     def add(self, lines: list[_Line]) -> None:
         """Finish the hypothesis of these lines, the last of which is its `</s>`."""
-        tokens, values = tuple(line.token for line in lines[:-1]), tuple(line.value for line in lines)
-        total = sum(values)
-        self.finished.append(Hypothesis(tokens, total, total / self._penalty(len(values)), values))
+        tokens, values = [line.token for line in lines[:-1]], [line.value for line in lines]
+        self.finished.append(make_hypothesis(tokens, values, self.options))
 
     def best(self, count: int) -> list[Hypothesis]:
         return sorted(self.finished, key=lambda hypothesis: -hypothesis.score)[:count]
@@ -115,7 +109,7 @@ class _Beam:
         each = values.shape[1]
         values, tokens = (x.reshape(len(self.sentences), -1) for x in (values, tokens))
         totals = self.totals.repeat_interleave(each, dim=1) + values
-        best, place = totals.topk(min(2 * self.size, totals.shape[1]), dim=1)
+        best, place = largest(totals, 2 * self.size)
         parents = place.div(each, rounding_mode="floor")
         columns = (best, parents, tokens.gather(1, place), values.gather(1, place))
         going, lines = [], []

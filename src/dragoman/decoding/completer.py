@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +12,16 @@ import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.filling import MAX_TOKENS, Filler, Filling
-from dragoman.decoding.language_model import LanguageModel, chunks, load_language_model
+from dragoman.decoding.hypothesis import IMPOSSIBLE, Hypothesis, changed_options
+from dragoman.decoding.language_model import LanguageModel, load_language_model
 from dragoman.decoding.output import one_line
-from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
-from dragoman.decoding.translator import Alternative, changed_options, search
+from dragoman.decoding.protocol import NextTokenModel, SearchRequest
+from dragoman.decoding.runner import search
+from dragoman.decoding.translation import Alternative
 from dragoman.errors import DataError, ModelError
+from dragoman.files import json_text
 from dragoman.nn import MaskedLM
+from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import BOS, PAD, UNK, Tokenizer
 
 ROWS = 64
@@ -115,12 +119,14 @@ class Completer:
         ]
 
     def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
+        values = tuple(value if value > IMPOSSIBLE else -math.inf for value in found.token_log_probabilities)
+        possible = -math.inf not in values
         return Alternative(
             self.text(prompt, prefix, found.tokens),
-            found.score,
-            found.log_probability,
+            found.score if possible else -math.inf,
+            found.log_probability if possible else -math.inf,
             tuple(self.tokenizer.pieces(found.tokens)),
-            found.token_log_probabilities,
+            values,
         )
 
     def text(self, prompt: str, prefix: Sequence[int], tokens: Sequence[int]) -> str:
@@ -178,7 +184,7 @@ def format_outputs(
         value = one.probability if isinstance(one, Filling) else one.score
         if as_json:
             line = {} if number is None else {"line": number}
-            yield json.dumps({**line, **asdict(one)}, ensure_ascii=False)
+            yield json_text({**line, **asdict(one)})
         elif number is None:
             yield f"{value:.4f}\t{one.text}" if n_best and filling else one.text
         else:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import NextTokenModel, State
+from dragoman.decoding.protocol import NextTokenModel, State
 
 
 @dataclass

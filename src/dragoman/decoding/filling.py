@@ -18,11 +18,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.decoding.language_model import chunks, load_language_model
+from dragoman.decoding.hypothesis import check_numbers
+from dragoman.decoding.language_model import load_language_model
 from dragoman.decoding.scoring import pad_rows
-from dragoman.decoding.search import check_numbers
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.nn import MaskedLM
+from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import EOS, MASK, MASK_TOKEN, SPECIALS, Tokenizer
 
 ROWS = 64

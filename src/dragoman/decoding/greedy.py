@@ -9,14 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from dragoman.decoding.search import (
-    Constraints,
-    Hypothesis,
-    NextTokenModel,
-    SearchRequest,
-    check_numbers,
-    length_penalty,
-)
+from dragoman.decoding.hypothesis import Hypothesis, check_numbers, make_hypothesis
+from dragoman.decoding.protocol import Constraints, NextTokenModel, SearchRequest
 
 Chooser = Callable[[Tensor, list[int]], Tensor]
 
@@ -66,14 +60,8 @@ def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser | None
             kept = torch.tensor(alive, dtype=torch.long, device=source.device)
             tokens = tokens[kept]
             state = state.reorder(kept) if rows else state
-    return [[_hypothesis(text, value, request)] for text, value in zip(texts, values, strict=True)]
+    return [[make_hypothesis(text[:-1], value, request.options)] for text, value in zip(texts, values, strict=True)]
 
 
 def _at(texts: list[list[int]], rows: list[int]) -> list[list[int]]:
     return [texts[row] for row in rows]
-
-
-def _hypothesis(text: list[int], values: list[float], request: SearchRequest) -> Hypothesis:
-    options, total = request.options, sum(values)
-    penalty = length_penalty(len(values), options.length_penalty, options.length_penalty_formula)
-    return Hypothesis(tuple(text[:-1]), total, total / penalty, tuple(values))

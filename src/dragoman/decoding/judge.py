@@ -1,43 +1,70 @@
-"""Judging a model on a test set: translate, then score."""
+"""Judging a model on a test set: translate, score, and look where the faults are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import DecodingConfig
+from dragoman.data import TokenStore
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
-from dragoman.evaluation import Score, group_references, score
-from dragoman.text import read_lines
+from dragoman.evaluation import (
+    Breakdown,
+    Score,
+    WorstSentences,
+    break_down,
+    count_words,
+    group_references,
+    score,
+    worst_sentences,
+)
+from dragoman.text import UNK, Tokenizer, guess_language, read_lines
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's outputs for a test set and their scores.
+    """Outputs for a test set and their scores.
 
     Attributes:
         scores: one per metric, with interval and signature.
-        sources: what was translated: each distinct source once, if they were grouped.
+        sources: what was translated: each distinct source once, if they were grouped; empty if not known.
         hypotheses: the output for each.
         references: what was accepted for each.
-        decoding: the search that was used.
+        decoding: the search that was used; None for outputs that were made elsewhere.
         truncated: numbers of the sources, from 1, that were too long and were cut.
+        unfinished: numbers of the outputs, from 1, that the model did not end.
+        breakdown: scores of the test set's parts, if asked for.
+        worst: sentences with the worst scores, if asked for.
     """
 
     scores: list[Score]
     sources: list[str]
     hypotheses: list[str]
     references: list[tuple[str, ...]]
-    decoding: DecodingConfig
+    decoding: DecodingConfig | None
     truncated: tuple[int, ...] = ()
+    unfinished: tuple[int, ...] = ()
+    breakdown: Breakdown | None = None
+    worst: WorstSentences | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Scores and search as plain values, for JSON."""
-        search = self.decoding.model_dump(exclude_defaults=False, exclude_none=True)
-        return {"lines": len(self.sources), "scores": [one.to_dict() for one in self.scores], "decoding": search}
+        """Scores, search and what else was asked for as plain values, for JSON."""
+        tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
+        if self.decoding is not None:
+            tree["decoding"] = self.decoding.model_dump(exclude_defaults=False, exclude_none=True)
+            tree["truncated"], tree["unfinished"] = self.truncated, self.unfinished
+        if self.breakdown is not None:
+            tree["breakdown"] = self.breakdown.to_dict()
+        if self.worst is not None:
+            tree["worst"] = self.worst.to_dict()
+        return tree
 
 
 def evaluate(
@@ -48,8 +75,12 @@ def evaluate(
     metrics: Sequence[str] = ("bleu", "chrf"),
     group: bool = False,
     decoding: DecodingConfig | None = None,
+    target_language: str | None = None,
     lowercase: bool = False,
     bootstrap: int = 1000,
+    breakdown: bool = False,
+    worst: int = 0,
+    frequencies: Mapping[str, int] | None = None,
 ) -> Evaluation:
     """Translate a file and score the output against one or more reference files.
 
@@ -60,27 +91,141 @@ def evaluate(
         metrics: names from `dragoman.evaluation.METRICS`.
         group: lines with the same source are one item with several references (as in a pronunciation dictionary).
         decoding: the search; the model's own options if None.
+        target_language: two-letter code; the model's own if None.
         lowercase: ignore case.
         bootstrap: resampled test sets for the intervals.
+        breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
+        worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
+        frequencies: how often words stand in the training targets; None for what a run directory knows.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
+        ConfigError: a metric is unknown, or a number is out of range.
     """
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
     results = translator.translate_with(sources, options)
-    hypotheses = [one.text for one in results]
-    truncated = tuple(number for number, one in enumerate(results, 1) if one.truncated)
+    if breakdown and frequencies is None and not isinstance(model, Translator):
+        frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
+    return _judge(
+        Evaluation(
+            [], sources, [one.text for one in results], answers, options,
+            truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
+            unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
+        ),
+        metrics=metrics, target_language=target_language or translator.languages.target,
+        lowercase=lowercase, bootstrap=bootstrap, breakdown=breakdown, worst=worst, frequencies=frequencies,
+        unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
+    )  # fmt: skip
+
+
+def evaluate_outputs(
+    outputs: str | Path,
+    references: str | Path | Sequence[str | Path],
+    source: str | Path | None = None,
+    *,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    group: bool = False,
+    target_language: str | None = None,
+    lowercase: bool = False,
+    bootstrap: int = 1000,
+    breakdown: bool = False,
+    worst: int = 0,
+    frequencies: Mapping[str, int] | None = None,
+) -> Evaluation:
+    """Score a file of outputs that may come from anywhere; no model is needed.
+
+    Args:
+        outputs: file of outputs, line by line; grouped, one line for each distinct source.
+        references: file of references, or several such files.
+        source: file of sources, if at hand: groups lines by its length, and shows copies.
+        metrics: names from `dragoman.evaluation.METRICS`.
+        group: as for `evaluate`; needs the sources.
+        target_language: two-letter code; guessed from the references' suffix if None.
+        lowercase: ignore case.
+        bootstrap: resampled test sets for the intervals.
+        breakdown: also break the scores down.
+        worst: also list so many sentences with the worst scores.
+        frequencies: how often words stand in the training targets of the system, if known.
+
+    Raises:
+        DataError: a file cannot be read, or they have different numbers of lines.
+        ConfigError: a metric is unknown, or a number is out of range.
+    """
+    files = [references] if isinstance(references, (str, Path)) else list(references)
+    hypotheses = [line.text for line in read_lines(outputs)]
+    if source is None and group:
+        raise DataError("lines are grouped by their sources", expected="a file of sources")
+    lines, answers = read_test_set(files[0] if source is None else source, files, group=group)
+    if len(hypotheses) != len(answers):
+        expected = f"{len(answers):,} lines, one for each {'distinct source' if group else 'reference'}"
+        found = f"{len(hypotheses):,}"
+        raise DataError("as many outputs as references are needed", file=outputs, expected=expected, found=found)
+    return _judge(
+        Evaluation([], [] if source is None else lines, hypotheses, answers, None),
+        metrics=metrics, target_language=target_language or guess_language([str(file) for file in files]),
+        lowercase=lowercase, bootstrap=bootstrap, breakdown=breakdown, worst=worst, frequencies=frequencies,
+        unknown=None,
+    )  # fmt: skip
+
+
+def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = False) -> Counter[str] | None:
+    """How often each word stands in the targets a run was trained on; None where the run does not hold them.
+
+    Args:
+        run: a run directory.
+        tokenizer: of its targets.
+        lowercase: count lower-case words.
+
+    Raises:
+        DataError: the data of the run are damaged.
+    """
+    folder = Path(run) / "data" / "train"
+    if not folder.is_dir():
+        return None
+    store = TokenStore.open(folder)
+    targets = (tokenizer.decode(store.target(index).tolist()) for index in range(len(store)))
+    return count_words(targets, lowercase=lowercase)
+
+
+def count_unknown(tokenizer: Tokenizer, text: str) -> int:
+    """How many pieces of a text its vocabulary lacks: unknown tokens, and bytes that stand for rare characters."""
+    ids = tokenizer.encode(text)
+    pieces = zip(ids, tokenizer.pieces(ids), strict=True)
+    return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+
+
+def _judge(
+    outputs: Evaluation,
+    *,
+    metrics: Sequence[str],
+    target_language: str | None,
+    lowercase: bool,
+    bootstrap: int,
+    breakdown: bool,
+    worst: int,
+    frequencies: Mapping[str, int] | None,
+    unknown: Sequence[int] | None,
+) -> Evaluation:
+    """The same with scores, and with what else was asked for."""
+    lines, answers, sources = outputs.hypotheses, outputs.references, outputs.sources or None
     scores = score(
-        hypotheses,
-        answers,
-        metrics=metrics,
-        target_language=translator.languages.target,
-        lowercase=lowercase,
-        bootstrap=bootstrap,
+        lines, answers, metrics=metrics, target_language=target_language, lowercase=lowercase, bootstrap=bootstrap
     )
-    return Evaluation(scores, sources, hypotheses, answers, options, truncated)
+    parts = sentences = None
+    if breakdown:
+        parts = break_down(
+            lines, answers, sources, metrics=metrics, target_language=target_language, lowercase=lowercase,
+            frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
+            cut=None if outputs.decoding is None else outputs.unfinished,
+        )  # fmt: skip
+    if worst:
+        sentences = worst_sentences(
+            lines, answers, sources, metric=metrics[0], count=worst, target_language=target_language,
+            lowercase=lowercase,
+        )  # fmt: skip
+    return replace(outputs, scores=scores, breakdown=parts, worst=sentences)
 
 
 def read_test_set(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +33,15 @@ class LanguageModel:
     tokenizer: Tokenizer
     decoding: DecodingConfig
     languages: Languages
+
+
+def family_of(path: Path) -> str:
+    """The family of the model in a directory: as its config says, or "Markov".
+
+    Raises:
+        ModelError: there is no model, or its config is damaged.
+    """
+    return "Markov" if is_markov(path) else read_config(path)[0].family
 
 
 def load_language_model(
@@ -81,15 +89,3 @@ def _tokenizer(folder: Path, rows: int | None) -> Tokenizer:
     if len(tokenizer) != rows:
         raise ModelError("the vocabulary does not fit the model", file=folder, expected=rows, found=len(tokenizer))
     return tokenizer
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """The same lines, some at a time."""
-    waiting: list[str] = []
-    for line in lines:
-        waiting.append(line)
-        if len(waiting) >= size:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting

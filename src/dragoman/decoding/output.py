@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-from dragoman.decoding.alignment import word_alignment
-from dragoman.decoding.translator import Translation
+from dragoman.decoding.translation import Translation
+from dragoman.files import json_text
 
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
 
@@ -39,7 +38,7 @@ def format_translation(
         as_json: print an object.
     """
     if as_json:
-        yield json.dumps({"line": number, **result.to_dict()}, ensure_ascii=False)
+        yield json_text({"line": number, **result.to_dict()})
         return
     if n_best:
         for one in result.alternatives:
@@ -49,6 +48,10 @@ def format_translation(
     if scores:
         text = f"{result.score:.4f}\t{text}"
     if result.alignment is not None:
-        pairs = word_alignment(result.source_tokens, result.tokens, result.alignment) if words else result.alignment
+        pairs = result.alignment
+        if words:
+            from dragoman.decoding.alignment import word_alignment  # not above: it needs PyTorch
+
+            pairs = word_alignment(result.source_tokens, result.tokens, pairs)
         text += "\t" + " ".join(f"{i}-{j}" for i, j in pairs)
     yield text

@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.greedy import follow
-from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.protocol import NextTokenModel, SearchRequest
 
 
 def sample(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:

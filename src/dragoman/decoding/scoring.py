@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import NextTokenModel
+from dragoman.decoding.protocol import NextTokenModel
 from dragoman.engines import ModuleEngine
 from dragoman.text.tokenizer import BOS, EOS, PAD
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,13 +11,16 @@ from typing import Any
 
 import torch
 
-from dragoman.decoding.language_model import chunks, load_language_model
+from dragoman.decoding.hypothesis import check_numbers
+from dragoman.decoding.language_model import load_language_model
+from dragoman.decoding.protocol import NextTokenModel
 from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
-from dragoman.decoding.search import NextTokenModel, check_numbers
-from dragoman.decoding.translator import PairScore
+from dragoman.decoding.translation import PairScore
 from dragoman.engines import ModuleEngine
 from dragoman.errors import DataError, ModelError
+from dragoman.files import finite, json_text
 from dragoman.nn import MaskedLM
+from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import EOS, MASK, SPECIALS, UNK, Tokenizer
 
 BATCH_TOKENS = 4096
@@ -44,10 +46,7 @@ class TextScore:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON, which has no infinity: None stands for the logarithm of 0."""
-        tree = asdict(self)
-        tree["log_probability"] = _finite(self.log_probability)
-        tree["token_scores"] = [_finite(value) for value in self.token_scores]
-        return tree
+        return finite(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ class TextSummary:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
         rates = {name: getattr(self, name) for name in ("perplexity", "word_perplexity", "bits_per_byte")}
-        tree = {**asdict(self), **rates}
-        return {name: _finite(value) if isinstance(value, float) else value for name, value in tree.items()}
+        return finite({**asdict(self), **rates})
 
     def __str__(self) -> str:
         if not self.tokens:
@@ -253,15 +251,10 @@ def _exp(value: float) -> float:
     return math.inf if value >= 700.0 else math.exp(value)
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def format_score(one: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
     """The line to print for one score, without its end: the log-probability, with `tokens` a TAB and `piece:value`s."""
     if as_json:
-        tree = one.to_dict() if isinstance(one, TextScore) else asdict(one)
-        return json.dumps(tree, ensure_ascii=False)
+        return json_text(asdict(one))
     pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[EOS])
     detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
     return f"{one.log_probability:.4f}{detail}"

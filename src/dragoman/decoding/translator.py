@@ -2,121 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from dragoman.config import DecodingConfig, ModelConfig, validated
-from dragoman.decoding.alignment import align
-from dragoman.decoding.beam import beam_search
-from dragoman.decoding.ensemble import Ensemble
-from dragoman.decoding.greedy import greedy_search
-from dragoman.decoding.sampling import sample
-from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
-from dragoman.decoding.search import Hypothesis, NextTokenModel, SearchRequest
-from dragoman.engines import ModuleEngine, choose_device, choose_engine
-from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.models import Languages, Pretrained, load_pretrained
-from dragoman.nn import Transformer
-from dragoman.text import TokenizerPair
-from dragoman.text.tokenizer import EOS
-
-MAX_SOURCE_TOKENS = 1024
-BATCH_TOKENS = 4096
-MAX_ROWS = 64
-MAX_HYPOTHESES = 256
+from dragoman.config import DecodingConfig, ModelConfig
+from dragoman.decoding.batches import length_batches
+from dragoman.decoding.guard import is_finished, search_without_loops
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
+from dragoman.decoding.translation import Alternative, PairScore, Translation, no_translation
+from dragoman.decoding.whole import search_whole
+from dragoman.engines.light import open_light
+from dragoman.engines.native.model import NativeModel, default_threads
+from dragoman.errors import ConfigError, ModelError
+from dragoman.models.description import Languages, read_config
+from dragoman.text.lines import chunks
+from dragoman.text.tokenizer_pair import TokenizerPair
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """One output for a source.
+class Light:
+    """A model that runs without PyTorch, which is only imported for what this cannot do.
 
     Attributes:
-        text: the output.
-        score: what outputs are ranked by: log-probability divided by the length penalty.
-        log_probability: natural logarithm of the probability of all tokens and `</s>`.
-        tokens: the output's pieces.
-        token_scores: natural log-probability of each piece, then that of `</s>`.
+        native: the packed weights.
+        reason: why it runs so, in words.
+        load: makes the `Runner` of the same model.
     """
 
-    text: str
-    score: float
-    log_probability: float
-    tokens: tuple[str, ...]
-    token_scores: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Translation(Alternative):
-    """The best output for a source, and the rest.
-
-    Attributes:
-        source: the text that was given.
-        source_tokens: its pieces, as the model read them.
-        alternatives: all `n_best` outputs, best first; the first repeats the best.
-        alignment: (source piece, output piece) positions from cross-attention, if asked for.
-        truncated: the source was longer than the limit and was cut there.
-    """
-
-    source: str
-    source_tokens: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]
-    alignment: tuple[tuple[int, int], ...] | None = None
-    truncated: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class PairScore:
-    """How likely a model finds a given pair.
-
-    Attributes:
-        source: the source text.
-        target: the target text.
-        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
-        tokens: the target's pieces.
-        token_scores: natural log-probability of each piece, then that of `</s>`.
-    """
-
-    source: str
-    target: str
-    log_probability: float
-    tokens: tuple[str, ...]
-    token_scores: tuple[float, ...]
-
-
-def search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
-    """Sampling, greedy or beam search, as the request's options say."""
-    if request.options.sampling:
-        return sample(model, request)
-    if request.options.beam_size == 1:
-        return greedy_search(model, request)
-    return beam_search(model, request)
-
-
-def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
-    """Decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
-
-    Raises:
-        ConfigError: an option is unknown or wrong, or two contradict each other.
-    """
-    n_best = changes.get("n_best")
-    if isinstance(n_best, int) and "beam_size" not in changes:
-        changes = {**changes, "beam_size": max(options.beam_size, n_best)}
-    return validated(DecodingConfig, {**options.model_dump(), **changes})
+    def __init__(self, native: NativeModel, reason: str, load: Callable[[], Any]) -> None:
+        self.native, self.reason, self.load = native, reason, load
 
 
 class Translator:
     """Translates strings with one model, or with several that share their tokenizers.
 
     Args:
-        models: encoder-decoders in evaluation mode, all on one device.
+        models: encoder-decoders (`dragoman.nn.Transformer`), all on one device; or one that needs no PyTorch.
         tokenizers: source and target tokenizers.
         decoding: options where a call gives none.
         languages: two-letter codes of the sides, where known.
@@ -126,18 +48,15 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[Transformer],
+        models: Sequence[Any] | Light,
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         languages: Languages | None = None,
         engine: str = "auto",
         precision: str = "auto",
     ) -> None:
-        self.transformers = list(models)
-        chosen = [choose_engine(model, engine, precision) for model in models]
-        self.engines: list[ModuleEngine] = [one for one, _ in chosen]
-        self.engine_reason = chosen[0][1]
-        self.model: NextTokenModel = self.engines[0] if len(self.engines) == 1 else Ensemble(self.engines)
+        self._light = models if isinstance(models, Light) else None
+        self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision)
         self.tokenizers = tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
@@ -157,24 +76,56 @@ class Translator:
             ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
-        where = choose_device(device)
-        loaded = [load_pretrained(one, where) for one in paths]
-        for one, pretrained in zip(paths, loaded, strict=True):
-            if not isinstance(pretrained.model, Transformer):
-                found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
-                raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
-        tokenizers = [TokenizerPair.load(one) for one in paths]
-        for one, pretrained, pair in zip(paths, loaded, tokenizers, strict=True):
-            _check_sizes(one, pretrained, pair)
-            if _vocabularies(pair) != _vocabularies(tokenizers[0]):
+        config, decoding, languages = read_config(paths[0])
+        opened = open_light(paths[0], config, device, engine, precision) if len(paths) == 1 else None
+        if opened is not None:
+            tokenizers = TokenizerPair.load(paths[0])
+            _check_sizes(paths[0], config, tokenizers)
+            light = Light(*opened, partial(_load, paths, device, engine, precision))
+            return cls(light, tokenizers, decoding, languages)
+        from dragoman.decoding.runner import load_models
+
+        loaded = load_models(paths, device)
+        pairs = [TokenizerPair.load(one) for one in paths]
+        for one, pretrained, pair in zip(paths, loaded, pairs, strict=True):
+            _check_sizes(one, pretrained.config, pair)
+            if _vocabularies(pair) != _vocabularies(pairs[0]):
                 raise ModelError("an ensemble needs the same tokenizers", file=one, expected=f"those of {paths[0]}")
-        models = [pretrained.model for pretrained in loaded if isinstance(pretrained.model, Transformer)]
-        return cls(models, tokenizers[0], loaded[0].decoding, loaded[0].languages, engine, precision)
+        models = [pretrained.model for pretrained in loaded]
+        return cls(models, pairs[0], decoding, languages, engine, precision)
 
     @property
-    def device(self) -> torch.device:
-        """Where the models are."""
-        return self.model.device
+    def runner(self) -> Any:
+        """The models run through PyTorch (`dragoman.decoding.runner.Runner`), loaded when they are first needed."""
+        if self._runner is None:
+            assert self._light is not None
+            self._runner = self._light.load()
+        return self._runner
+
+    @property
+    def transformers(self) -> list[Any]:
+        """The models (`dragoman.nn.Transformer`)."""
+        return self.runner.transformers
+
+    @property
+    def engines(self) -> list[Any]:
+        """What runs each of them (`dragoman.engines.ModuleEngine`)."""
+        return self.runner.engines
+
+    @property
+    def engine_reason(self) -> str:
+        """Why the first of the engines was chosen, in words."""
+        return self.runner.reason if self._light is None else self._light.reason
+
+    @property
+    def model(self) -> Any:
+        """All of them together, as a next-token model."""
+        return self.runner.model
+
+    @property
+    def device(self) -> Any:
+        """Where the models are (`torch.device`)."""
+        return self.runner.model.device
 
     def translate(
         self,
@@ -252,22 +203,44 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
-        forced = [self.tokenizers.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
+        forced = [self.tokenizers.target.encode(prefix) if prefix else [] for prefix in prefixes or ()]
         results: list[Translation | None] = [None] * len(texts)
-        for rows in self._batches([min(len(ids), MAX_SOURCE_TOKENS) for ids in sources], options):
-            kept = [sources[row][:MAX_SOURCE_TOKENS] for row in rows]
-            request = SearchRequest(
-                source=pad_rows([[*ids, EOS] for ids in kept], self.device),
-                source_lengths=[len(ids) for ids in kept],
-                options=options,
-                prefixes=[forced[row] for row in rows],
-                seeds=[first + row for row in rows],
+        longest = options.max_source_length
+        batches = list(self._batches([min(len(ids), longest) for ids in sources], options))
+        requests = [
+            IdRequest(
+                [sources[row][:longest] for row in rows],
+                options,
+                [forced[row] for row in rows] if prefixes else (),
+                [first + row for row in rows],
             )
-            found = search(self.model, request)
-            aligned = self._align(request, found) if alignments else [None] * len(rows)
-            for row, ids, hypotheses, alignment in zip(rows, kept, found, aligned, strict=True):
-                results[row] = self._translation(texts[row], ids, hypotheses, alignment, len(sources[row]) > len(ids))
-        return [result or _nothing(text, alignments) for text, result in zip(texts, results, strict=True)]
+            for rows in batches
+        ]
+        for rows, request, found in zip(batches, requests, self._find(requests, options), strict=True):
+            aligned = self.runner.align(request, found) if alignments else [None] * len(rows)
+            columns = zip(rows, request.sources, found, aligned, request.max_lengths, strict=True)
+            for row, ids, hypotheses, alignment, most in columns:
+                cut = len(sources[row]) > len(ids)
+                results[row] = self._translation(texts[row], ids, hypotheses, alignment, most, cut)
+        return [
+            result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
+        ]
+
+    def _find(self, requests: Sequence[IdRequest], options: DecodingConfig) -> Iterator[list[list[Hypothesis]]]:
+        """The hypotheses of each batch; each on a thread of its own where there are batches enough."""
+        native = self.runner.native if self._light is None else self._light.native
+        if options.sampling or native is None:
+            yield from (search_without_loops(self.runner.find, request) for request in requests)
+            return
+        threads = default_threads()
+        if len(requests) < 2 * threads or threads == 1:
+            yield from (search_without_loops(partial(search_whole, native), request) for request in requests)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        alone = partial(search_without_loops, partial(search_whole, native, threads=1))
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(alone, requests)
 
     def translate_lines(
         self,
@@ -287,20 +260,11 @@ class Translator:
             chunk: how many lines wait for each other.
             alignments: as for `translate`.
         """
-
-        def some(texts: list[str], first: int) -> list[Translation]:
-            prefixes = [prefix if text.strip() else "" for text in texts]
-            return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
-
-        waiting: list[str] = []
         done = 0
-        for line in lines:
-            waiting.append(line)
-            if len(waiting) >= chunk:
-                yield from some(waiting, done)
-                done += len(waiting)
-                waiting = []
-        yield from some(waiting, done)
+        for texts in chunks(lines, chunk):
+            prefixes = [prefix if text.strip() else "" for text in texts]
+            yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
+            done += len(texts)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         """How likely the model finds each target, given its source.
@@ -308,50 +272,18 @@ class Translator:
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
-        if len(sources) != len(targets):
-            raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
-        source_ids = [self.tokenizers.source.encode(text) for text in sources]
-        target_ids = [self.tokenizers.target.encode(text) for text in targets]
-        lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
-        if lengths and max(lengths) > BATCH_TOKENS:
-            number = 1 + lengths.index(max(lengths))
-            limit = f"at most {BATCH_TOKENS - 1} tokens"
-            raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
-        values: list[list[float]] = [[]] * len(sources)
-        for rows in self._batches(lengths, DecodingConfig(beam_size=1)):
-            batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.device)
-            wanted = [target_ids[row] for row in rows]
-            alone = len(self.engines) == 1
-            scored = (
-                score_parallel(self.engines[0], batch, wanted) if alone else score_serial(self.model, batch, wanted)
-            )
-            for row, one in zip(rows, scored, strict=True):
-                values[row] = one
-        pieces = [tuple(self.tokenizers.target.pieces(ids)) for ids in target_ids]
-        return [
-            PairScore(source, target, sum(value), piece, tuple(value))
-            for source, target, piece, value in zip(sources, targets, pieces, values, strict=True)
-        ]
+        return self.runner.score(self.tokenizers, sources, targets)
 
     def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
-        """Rows of like length together, longest first, within a budget of rows and of tokens; empty rows left out."""
-        most = min(MAX_ROWS, max(1, MAX_HYPOTHESES // (1 if options.sampling else options.beam_size)))
-        order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
-        start = 0
-        while start < len(order):
-            fit = max(1, min(most, BATCH_TOKENS // (lengths[order[start]] + 1)))
-            yield order[start : start + fit]
-            start += fit
-
-    def _align(self, request: SearchRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, int]]]:
-        return align(self.transformers[0], request.source, [hypotheses[0].tokens for hypotheses in found])
+        return length_batches(lengths, 1 if options.sampling else options.beam_size)
 
     def _translation(
         self,
         text: str,
-        ids: list[int],
+        ids: Sequence[int],
         hypotheses: Sequence[Hypothesis],
         alignment: list[tuple[int, int]] | None,
+        max_length: int,
         truncated: bool,
     ) -> Translation:
         target = self.tokenizers.target
@@ -362,6 +294,7 @@ class Translator:
                 hypothesis.log_probability,
                 tuple(target.pieces(hypothesis.tokens)),
                 hypothesis.token_log_probabilities,
+                finished=is_finished(hypothesis, max_length),
             )
             for hypothesis in hypotheses
         ]
@@ -373,18 +306,23 @@ class Translator:
             alternatives=tuple(outputs),
             alignment=None if alignment is None else tuple(alignment),
             truncated=truncated,
+            finished=best.finished,
         )  # fmt: skip
 
 
-def _nothing(text: str, alignments: bool) -> Translation:
-    """The translation of an empty or blank text."""
-    empty = Alternative("", 0.0, 0.0, (), ())
-    alignment = () if alignments else None
-    return Translation("", 0.0, 0.0, (), (), source=text, source_tokens=(), alternatives=(empty,), alignment=alignment)
+def _runner(models: Sequence[Any], engine: str, precision: str) -> Any:
+    from dragoman.decoding.runner import Runner
+
+    return Runner(models, engine, precision)
 
 
-def _check_sizes(path: Path, pretrained: Pretrained, tokenizers: TokenizerPair) -> None:
-    config: ModelConfig = pretrained.config
+def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> Any:
+    from dragoman.decoding.runner import load_models, make_runner
+
+    return make_runner(load_models(paths, device), engine, precision)
+
+
+def _check_sizes(path: Path, config: ModelConfig, tokenizers: TokenizerPair) -> None:
     for side, size, rows in (
         ("source", len(tokenizers.source), config.source_vocab),
         ("target", len(tokenizers.target), config.target_vocab),

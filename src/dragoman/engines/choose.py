@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from dragoman.engines.light import PRECISIONS, native_precision
 from dragoman.engines.module import ModuleEngine
 from dragoman.engines.native import NativeEngine, load_library
 from dragoman.engines.packed import PackedEngine
@@ -12,7 +13,6 @@ from dragoman.errors import ConfigError
 from dragoman.nn import CausalLM, Transformer
 
 ENGINES = ("auto", "native", "packed", "module")
-PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 
 
 def choose_device(wanted: str = "auto") -> torch.device:
@@ -66,8 +66,10 @@ def choose_engine(
         )
     library = load_library()
     try:
-        if wanted == "native" or (wanted == "auto" and not isinstance(library, str)):
-            chosen, why = _native_precision(precision)
+        if isinstance(library, str) and wanted == "native":
+            raise ConfigError(f"there is no native engine: {library}")
+        if not isinstance(library, str) and wanted in ("auto", "native"):
+            chosen, why = native_precision(library, precision)
             return NativeEngine(model, chosen), f"{asked or 'its library is compiled'}; {why}"
         if wanted == "packed" or precision in ("auto", "int8"):
             chosen, why = _packed_precision(precision)
@@ -83,17 +85,6 @@ def _modules(model: Transformer | CausalLM, wanted: str, precision: str, reason:
     if precision not in ("auto", "float32"):
         raise ConfigError(f"the modules themselves do not run in {precision}: {reason}", hint="try --precision auto")
     return ModuleEngine(model), reason
-
-
-def _native_precision(precision: str) -> tuple[str, str]:
-    if precision != "auto":
-        return precision, f"{precision} asked for"
-    library = load_library()
-    assert not isinstance(library, str)
-    fastest = library.kernels[-1].name
-    if fastest == "plain":
-        return "float32", "float32, because this processor does not multiply bytes in its vector units"
-    return "int8", f"int8, the fastest with {fastest}"
 
 
 def _packed_precision(precision: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.nn import CausalLM, Transformer
+from dragoman.nn import CausalLM, InputEmbedding, SinusoidalPositions, Transformer
 
 ROWS = 2048
 
@@ -62,6 +62,27 @@ class ModuleEngine:
             for rows, wanted in zip(hidden.flatten(0, 1).split(ROWS), labels.flatten().split(ROWS), strict=True)
         ]
         return torch.cat(parts).view(labels.shape)
+
+
+def added_positions(
+    model: Transformer | CausalLM, side: str, start: int, length: int
+) -> Float[Tensor, "{length} d_model"]:
+    """What a model adds to the vectors of so many tokens, the first of which stands at position `start`.
+
+    Args:
+        model: with positions added to its embeddings.
+        side: `source` or `target`.
+        start: the first position.
+        length: how many.
+    """
+    alone = isinstance(model, CausalLM)
+    embedding = model.embedding if alone else model.source_embedding if side == "source" else model.target_embedding
+    assert isinstance(embedding, InputEmbedding)
+    weight, positions = embedding.tokens.weight.detach(), embedding.positions
+    if isinstance(positions, SinusoidalPositions):
+        return positions.table(start + length, weight)[start:]
+    assert positions is not None
+    return positions(weight.new_zeros(1, length, weight.shape[1]), start)[0]
 
 
 def _log_softmax(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:

@@ -10,9 +10,10 @@ from jaxtyping import Bool, Float, Int, Int8
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.engines.module import ModuleEngine
-from dragoman.engines.recipe import Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack, read_recipe
-from dragoman.engines.serial import serial_log_probabilities
+from dragoman.engines.module import ModuleEngine, added_positions
+from dragoman.engines.reading import read_recipe
+from dragoman.engines.recipe import Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
+from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
 from dragoman.nn import CausalLM, DecoderCache, Transformer
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
@@ -60,8 +61,8 @@ class PackedEngine(ModuleEngine):
         recipe = self.recipe
         if recipe.source is None or recipe.encoder is None or not recipe.crosses:
             return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder])
-        mask = (source != recipe.pad)[:, None, None, :]
-        x = _embed(recipe.source, source, recipe.source.first_positions(source.shape[1]))
+        mask = (source != recipe.shape.pad)[:, None, None, :]
+        x = _embed(recipe.source, source, added_positions(self.model, "source", 0, source.shape[1]))
         for layer in self._encoder:
             x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
             x = layer.feed_forward(x)
@@ -80,7 +81,7 @@ class PackedEngine(ModuleEngine):
     ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         target = self.recipe.target
-        x = _embed(target, tokens[:, None], target.position(state.length))
+        x = _embed(target, tokens[:, None], added_positions(self.model, "target", state.length, 1))
         for layer, cache in zip(self._decoder, state.layers, strict=True):
             x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
             if layer.cross is not None and cache.cross is not None:
@@ -94,12 +95,10 @@ class PackedEngine(ModuleEngine):
         self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
         """Teacher forcing: log-probability of each token of the framed target after its first."""
-        if self.precision == "float32":
-            return super().token_log_probabilities(source, target)
-        return serial_log_probabilities(self, source, target)
+        return exact_log_probabilities(self, source, target)
 
 
-def pack(matrix: Matrix, precision: str) -> Linear:
+def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
     """A linear map over the last dimension, its weights packed."""
     bias = matrix.bias
     if precision == "int8":
@@ -139,27 +138,27 @@ def _int8_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None)
     return (product if bias is None else product + bias).view(*x.shape[:-1], -1)
 
 
-def _embed(embedding: Embedding, ids: Tensor, positions: Tensor) -> Tensor:
+def _embed(embedding: Embedding[Tensor], ids: Tensor, positions: Tensor) -> Tensor:
     return F.embedding(ids, embedding.rows) * embedding.scale + positions
 
 
-def _normed(x: Tensor, norm: Norm) -> Tensor:
+def _normed(x: Tensor, norm: Norm[Tensor]) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.eps)
 
 
-def _end(x: Tensor, stack: Stack) -> Tensor:
+def _end(x: Tensor, stack: Stack[Tensor]) -> Tensor:
     return x if stack.end is None else _normed(x, stack.end)
 
 
 class _Layer:
     """One layer, packed."""
 
-    def __init__(self, layer: Layer, recipe: Recipe, precision: str) -> None:
+    def __init__(self, layer: Layer[Tensor], recipe: Recipe[Tensor], precision: str) -> None:
         self.own = _Attention(layer.attention, recipe, precision)
         self.cross = None if layer.cross is None else _Attention(layer.cross, recipe, precision)
         self.inner, self.outer = pack(layer.inner, precision), pack(layer.outer, precision)
-        self.activation = ACTIVATIONS[recipe.activation]
-        self.around = _Residual(layer.norm, recipe.pre_norm)
+        self.activation = ACTIVATIONS[recipe.shape.activation]
+        self.around = _Residual(layer.norm, recipe.shape.pre_norm)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.around(x, lambda y: self.outer(self.activation(self.inner(y))))
@@ -169,7 +168,7 @@ class _Layer:
 class _Residual:
     """A sub-layer's connection."""
 
-    norm: Norm
+    norm: Norm[Tensor]
     pre: bool
 
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -179,12 +178,12 @@ class _Residual:
 class _Attention:
     """Attention, packed."""
 
-    def __init__(self, attention: Attention, recipe: Recipe, precision: str) -> None:
+    def __init__(self, attention: Attention[Tensor], recipe: Recipe[Tensor], precision: str) -> None:
         self.query, self.key_value, self.output = (
             pack(matrix, precision) for matrix in (attention.query, attention.key_value, attention.output)
         )
-        self.heads, self.keys = recipe.heads, recipe.heads * recipe.d_k
-        self.residual = _Residual(attention.norm, recipe.pre_norm)
+        self.heads, self.keys = recipe.shape.heads, recipe.shape.heads * recipe.shape.d_k
+        self.residual = _Residual(attention.norm, recipe.shape.pre_norm)
 
     def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         packed = self.key_value(x)

@@ -1,113 +1,122 @@
-"""A trained model as plain weights: what the engines that do not run the modules themselves are built from."""
+"""A trained model as plain weights: what the engines that do not run the modules themselves are built from.
+
+The weights are found by their dotted names, so that it makes no difference whether they come from modules (`reading`)
+or straight from a file (`light`). Nothing here needs PyTorch.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn import functional as F
-
-from dragoman.nn import (
-    CausalLM,
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    InputEmbedding,
-    MultiHeadAttention,
-    PostNorm,
-    PreNorm,
-    SinusoidalPositions,
-    TokenEmbedding,
-    Transformer,
-    attention_weights,
-)
-from dragoman.profiles.parts import PositionTable, ScaledEmbedding
-
-ACTIVATIONS = {F.relu: "relu", torch.relu: "relu", F.gelu: "gelu", F.silu: "silu"}
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 
 class NotPlain(Exception):
     """A model has a part that only its own module knows how to run; the message names it."""
 
 
+@runtime_checkable
+class Array(Protocol):
+    """What is needed of a weight: float32 numbers in memory, a tensor or not."""
+
+    @property
+    def shape(self) -> Any:
+        """Its sizes."""
+        ...
+
+    def __getitem__(self, rows: slice, /) -> Any:
+        """Some of its rows, in the same memory."""
+        ...
+
+    def contiguous(self) -> Any:
+        """Itself, or a copy without gaps."""
+        ...
+
+    def data_ptr(self) -> int:
+        """Where it begins."""
+        ...
+
+
+A = TypeVar("A", bound=Array)
+
+
 @dataclass(frozen=True)
-class Matrix:
-    """A linear map: weight `[out, in]`, and the offsets if it has any."""
+class Matrix(Generic[A]):
+    """A linear map: weight `[out, in]`, and the offsets `[out]` if it has any."""
 
-    weight: Float[Tensor, "rows columns"]
-    bias: Float[Tensor, " rows"] | None
+    weight: A
+    bias: A | None
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Generic[A]):
     """A layer norm; a weight or bias of None is 1 or 0."""
 
-    weight: Float[Tensor, " d_model"] | None
-    bias: Float[Tensor, " d_model"] | None
+    weight: A | None
+    bias: A | None
     eps: float
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Generic[A]):
     """The projections of one attention: queries; keys, then values; output."""
 
-    query: Matrix
-    key_value: Matrix
-    output: Matrix
-    norm: Norm
+    query: Matrix[A]
+    key_value: Matrix[A]
+    output: Matrix[A]
+    norm: Norm[A]
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Generic[A]):
     """One layer of either stack; `cross` is None without a memory."""
 
-    attention: Attention
-    cross: Attention | None
-    inner: Matrix
-    outer: Matrix
-    norm: Norm
+    attention: Attention[A]
+    cross: Attention[A] | None
+    inner: Matrix[A]
+    outer: Matrix[A]
+    norm: Norm[A]
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(Generic[A]):
     """Layers, and the norm that ends them, if one does."""
 
-    layers: tuple[Layer, ...]
-    end: Norm | None
+    layers: tuple[Layer[A], ...]
+    end: Norm[A] | None
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """Rows of an embedding, what they are multiplied by, and the module that knows the positions."""
+class Embedding(Generic[A]):
+    """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and how sinusoids are laid out in a row.
 
-    rows: Float[Tensor, "vocab d_model"]
+    The layout is None where positions are no sinusoids.
+    """
+
+    rows: A
     scale: float
-    positions: SinusoidalPositions | PositionTable
-
-    def first_positions(self, length: int) -> Float[Tensor, "{length} d_model"]:
-        """What is added to tokens 0 to `length` - 1."""
-        return self._add(length, 0)
-
-    def position(self, index: int) -> Float[Tensor, "1 d_model"]:
-        """What is added to token `index`."""
-        return self._add(1, index)
-
-    def _add(self, length: int, start: int) -> Tensor:
-        if isinstance(self.positions, SinusoidalPositions):
-            return self.positions.table(start + length, self.rows)[start:]
-        return self.positions(self.rows.new_zeros(1, length, self.rows.shape[1]), start)[0]
+    layout: str | None
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Everything that decoding needs; `encoder` and `source` are None in a decoder-only model."""
+class Shape:
+    """Everything of a model that is no weight.
+
+    Attributes:
+        d_model: width of every representation.
+        d_ff: inner width of the feed-forward blocks.
+        heads: of every attention.
+        d_k: width of queries and keys of a head.
+        d_v: width of values of a head.
+        pre_norm: norms stand before the sub-layers, not after.
+        activation: `relu`, `gelu` or `silu`.
+        pad: id that fills rows up.
+        scales: what the rows of the source and the target embedding are multiplied by.
+        layouts: of their sinusoids.
+        layers: of encoder and decoder; None where there is no encoder.
+        ends: whether a norm ends each.
+    """
 
     d_model: int
     d_ff: int
@@ -117,157 +126,106 @@ class Recipe:
     pre_norm: bool
     activation: str
     pad: int
-    source: Embedding | None
-    target: Embedding
-    encoder: Stack | None
-    decoder: Stack
-    generator: Matrix
+    scales: tuple[float, float]
+    layouts: tuple[str | None, str | None]
+    layers: tuple[int | None, int]
+    ends: tuple[bool, bool]
+
+
+@dataclass(frozen=True)
+class Recipe(Generic[A]):
+    """Everything that decoding needs; `encoder` and `source` are None in a decoder-only model."""
+
+    shape: Shape
+    source: Embedding[A] | None
+    target: Embedding[A]
+    encoder: Stack[A] | None
+    decoder: Stack[A]
+    generator: Matrix[A]
 
     @property
     def crosses(self) -> bool:
         """Whether the decoder looks at a memory."""
         return any(layer.cross is not None for layer in self.decoder.layers)
 
-    def layers(self) -> Iterator[Layer]:
+    def layers(self) -> Iterator[Layer[A]]:
         """All layers of both stacks."""
         return chain(self.encoder.layers if self.encoder else (), self.decoder.layers)
 
 
-def read_recipe(model: Transformer | CausalLM) -> Recipe:
-    """The weights of a model, not copied.
+def make_recipe(shape: Shape, weights: Mapping[str, A], eps: Callable[[str], float]) -> Recipe[A]:
+    """Put weights where they belong, not copied.
+
+    Args:
+        shape: of the model.
+        weights: by dotted name.
+        eps: of the norm of that name.
 
     Raises:
-        NotPlain: a part is of a kind that is not known here, or the layers differ in shape.
+        NotPlain: a weight is missing or not of the shape it must have.
     """
-    parameters = list(model.parameters())
-    _need(
-        {(one.dtype, one.device.type) for one in parameters} == {(torch.float32, "cpu")},
-        "weights are not float32 on CPU",
-    )
-    family = Transformer if isinstance(model, Transformer) else CausalLM
-    same = all(getattr(type(model), name, None) is getattr(family, name, None) for name in ("encode", "start", "step"))
-    _need(same, f"a {type(model).__name__} decodes in its own way")
-    first = _first_layer(model)
-    attend = first.self_attention
-    assert isinstance(attend, MultiHeadAttention)
-    assert isinstance(first.feed_forward, FeedForward)
-    _need(type(model.generator).forward is nn.Linear.forward, "the generator is not one linear map")
-    recipe = Recipe(
-        d_model=attend.d_model,
-        d_ff=first.feed_forward.inner.out_features,
-        heads=attend.num_heads,
-        d_k=attend.d_k,
-        d_v=attend.d_v,
-        pre_norm=isinstance(first.self_attention_residual, PreNorm),
-        activation=_activation(first.feed_forward),
-        pad=model.pad,
-        source=_embedding(model.source_embedding) if isinstance(model, Transformer) else None,
-        target=_embedding(model.target_embedding if isinstance(model, Transformer) else model.embedding),
-        encoder=_stack(model.encoder, first) if isinstance(model, Transformer) else None,
-        decoder=_stack(model.decoder, first),
-        generator=Matrix(model.generator.weight.detach(), _bias(model.generator)),
-    )
-    crossed = {layer.cross is not None for layer in recipe.decoder.layers}
-    _need(crossed <= {isinstance(model, Transformer)}, "decoder layers differ in what they look at")
-    return recipe
-
-
-def _need(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise NotPlain(otherwise)
-
-
-def _first_layer(model: Transformer | CausalLM) -> EncoderLayer | DecoderLayer:
-    stacks = (model.encoder, model.decoder) if isinstance(model, Transformer) else (model.decoder,)
-    _need(all(type(stack) in (Encoder, Decoder) for stack in stacks), "a stack is of its own kind")
-    layers = [layer for stack in stacks for layer in stack.layers]
-    _need(bool(layers), "there are no layers")
-    for layer in layers:
-        _need(type(layer) in (EncoderLayer, DecoderLayer), f"a layer is a {type(layer).__name__}")
-        _need(type(layer.self_attention) is MultiHeadAttention, "an attention is of its own kind")
-        _need(type(layer.feed_forward) is FeedForward, "a feed-forward block is of its own kind")
-    first = layers[0]
-    assert isinstance(first, (EncoderLayer, DecoderLayer))
-    return first
-
-
-def _activation(block: FeedForward) -> str:
-    known = next((name for function, name in ACTIVATIONS.items() if block.activation is function), None)
-    if known is None:
-        raise NotPlain("the activation is not relu, gelu or silu")
-    return known
-
-
-def _bias(linear: nn.Linear) -> Tensor | None:
-    return None if linear.bias is None else linear.bias.detach()
-
-
-def _embedding(embedding: nn.Module) -> Embedding:
-    _need(type(embedding) is InputEmbedding, "an embedding is of its own kind")
-    assert isinstance(embedding, InputEmbedding)
-    tokens, positions = embedding.tokens, embedding.positions
-    _need(type(tokens) in (TokenEmbedding, ScaledEmbedding), "an embedding of tokens is of its own kind")
-    if type(positions) not in (SinusoidalPositions, PositionTable):
-        raise NotPlain("positions are of their own kind")
-    assert isinstance(positions, (SinusoidalPositions, PositionTable))
-    scale = tokens.scale if isinstance(tokens, ScaledEmbedding) else math.sqrt(tokens.d_model)
-    return Embedding(tokens.weight.detach(), scale, positions)
-
-
-def _stack(stack: Encoder | Decoder, like: EncoderLayer | DecoderLayer) -> Stack:
-    end = None if type(stack.norm) is nn.Identity else _norm(stack.norm)
-    return Stack(tuple(_layer(layer, like) for layer in stack.layers), end)
-
-
-def _layer(layer: nn.Module, like: EncoderLayer | DecoderLayer) -> Layer:
-    assert isinstance(layer, (EncoderLayer, DecoderLayer))
-    kind, feed_forward, other = type(like.self_attention_residual), layer.feed_forward, like.feed_forward
-    assert isinstance(feed_forward, FeedForward)
-    assert isinstance(other, FeedForward)
-    shapes_fit = feed_forward.inner.weight.shape == other.inner.weight.shape
-    _need(shapes_fit and feed_forward.activation is other.activation, "feed-forward blocks differ")
-    cross = None
-    if isinstance(layer, DecoderLayer) and layer.cross_attention is not None:
-        cross = _attention(layer.cross_attention, layer.cross_attention_residual, like, kind)
-    return Layer(
-        _attention(layer.self_attention, layer.self_attention_residual, like, kind),
-        cross,
-        Matrix(feed_forward.inner.weight.detach(), _bias(feed_forward.inner)),
-        Matrix(feed_forward.outer.weight.detach(), _bias(feed_forward.outer)),
-        _residual_norm(layer.feed_forward_residual, kind),
+    names = _Names(shape, weights, eps)
+    alone = shape.layers[0] is None
+    return Recipe(
+        shape,
+        None if alone else names.embedding("source_embedding", 0),
+        names.embedding("embedding" if alone else "target_embedding", 1),
+        None if alone else names.stack("encoder", 0, cross=False),
+        names.stack("decoder", 1, cross=not alone),
+        names.matrix("generator", None, shape.d_model),
     )
 
 
-def _attention(
-    attend: nn.Module | None, residual: nn.Module | None, like: EncoderLayer | DecoderLayer, kind: type
-) -> Attention:
-    first = like.self_attention
-    _need(type(attend) is MultiHeadAttention, "an attention is of its own kind")
-    assert isinstance(attend, MultiHeadAttention)
-    assert isinstance(first, MultiHeadAttention)
-    _need(attend.weigh is attention_weights, "attention weighs in its own way")
-    _need(attend.positions is None, "positions are inside attention")
-    _need((attend.num_heads, attend.d_k, attend.d_v) == (first.num_heads, first.d_k, first.d_v), "heads differ")
-    weight, bias, queries = attend.projection.weight.detach(), _bias(attend.projection), attend.widths[0]
-    return Attention(
-        Matrix(weight[:queries], None if bias is None else bias[:queries]),
-        Matrix(weight[queries:], None if bias is None else bias[queries:]),
-        Matrix(attend.output.weight.detach(), _bias(attend.output)),
-        _residual_norm(residual, kind),
-    )
+class _Names(Generic[A]):
+    """Which weight has which name."""
 
+    def __init__(self, shape: Shape, weights: Mapping[str, A], eps: Callable[[str], float]) -> None:
+        self.shape, self.weights, self.eps = shape, weights, eps
 
-def _residual_norm(residual: nn.Module | None, kind: type) -> Norm:
-    _need(type(residual) is kind and kind in (PreNorm, PostNorm), "residual connections are of their own kind")
-    assert isinstance(residual, (PreNorm, PostNorm))
-    return _norm(residual.norm)
+    def embedding(self, name: str, side: int) -> Embedding[A]:
+        rows = self.matrix(f"{name}.tokens", None, self.shape.d_model).weight
+        return Embedding(rows, self.shape.scales[side], self.shape.layouts[side])
 
+    def stack(self, name: str, side: int, *, cross: bool) -> Stack[A]:
+        layers = tuple(self.layer(f"{name}.layers.{i}", cross=cross) for i in range(self.shape.layers[side] or 0))
+        return Stack(layers, self.norm(f"{name}.norm") if self.shape.ends[side] else None)
 
-def _norm(norm: nn.Module) -> Norm:
-    _need(type(norm) is nn.LayerNorm, f"a norm is a {type(norm).__name__}")
-    assert isinstance(norm, nn.LayerNorm)
-    return Norm(
-        None if norm.weight is None else norm.weight.detach(),
-        None if norm.bias is None else norm.bias.detach(),
-        norm.eps,
-    )
+    def layer(self, name: str, *, cross: bool) -> Layer[A]:
+        shape = self.shape
+        return Layer(
+            self.attention(f"{name}.self_attention"),
+            self.attention(f"{name}.cross_attention") if cross else None,
+            self.matrix(f"{name}.feed_forward.inner", shape.d_ff, shape.d_model),
+            self.matrix(f"{name}.feed_forward.outer", shape.d_model, shape.d_ff),
+            self.norm(f"{name}.feed_forward_residual.norm"),
+        )
+
+    def attention(self, name: str) -> Attention[A]:
+        shape = self.shape
+        queries, mixed = shape.heads * shape.d_k, shape.heads * shape.d_v
+        whole = self.matrix(f"{name}.projection", 2 * queries + mixed, shape.d_model)
+        weight, bias = whole.weight, whole.bias
+        return Attention(
+            Matrix(weight[:queries], None if bias is None else bias[:queries]),
+            Matrix(weight[queries:], None if bias is None else bias[queries:]),
+            self.matrix(f"{name}.output", shape.d_model, mixed),
+            self.norm(f"{name}_residual.norm"),
+        )
+
+    def matrix(self, name: str, rows: int | None, columns: int) -> Matrix[A]:
+        weight, bias = self.weights.get(f"{name}.weight"), self.weights.get(f"{name}.bias")
+        if weight is None:
+            raise NotPlain(f"there is no {name}.weight")
+        found = tuple(weight.shape)
+        if len(found) != 2 or found != (found[0] if rows is None else rows, columns):
+            raise NotPlain(f"{name}.weight has the shape {found}")
+        if bias is not None and tuple(bias.shape) != found[:1]:
+            raise NotPlain(f"{name}.bias has the shape {tuple(bias.shape)}")
+        return Matrix(weight, bias)
+
+    def norm(self, name: str) -> Norm[A]:
+        weight, bias = (self.weights.get(f"{name}.{part}") for part in ("weight", "bias"))
+        for one in (weight, bias):
+            if one is not None and tuple(one.shape) != (self.shape.d_model,):
+                raise NotPlain(f"{name} has the shape {tuple(one.shape)}")
+        return Norm(weight, bias, self.eps(name))

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.engines.module import ModuleEngine
+
 
 @runtime_checkable
 class Steps(Protocol):
@@ -20,6 +22,18 @@ class Steps(Protocol):
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
         """Log-probabilities of the token after `tokens`, and the next state."""
         ...
+
+
+def exact_log_probabilities(
+    engine: ModuleEngine, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+) -> Float[Tensor, "batch labels"]:
+    """Log-probability of each token of the framed target after its first.
+
+    In float32 by the modules in one pass; in other precisions step by step, as the engine's own searches find it.
+    """
+    if engine.precision == "float32":
+        return ModuleEngine.token_log_probabilities(engine, source, target)
+    return serial_log_probabilities(engine, source, target)
 
 
 def serial_log_probabilities(

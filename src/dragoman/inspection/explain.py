@@ -13,7 +13,8 @@ from torch import Tensor
 
 from dragoman.config import DecodingConfig, TrainingConfig, make_config, read_toml
 from dragoman.decoding import Completer, Filler, SearchRequest, Translator, load_language_model, pad_rows, search
-from dragoman.decoding.translator import changed_options
+from dragoman.decoding.hypothesis import changed_options
+from dragoman.decoding.language_model import family_of
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
@@ -21,8 +22,6 @@ from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
 from dragoman.inspection.trace import Position, Step, Trace
-from dragoman.markov import is_markov
-from dragoman.models.pretrained import read_config
 from dragoman.nn import MaskedLM
 from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
@@ -63,7 +62,7 @@ def explain(
     if isinstance(model, Translator):
         return _translation(model, text, target, changes)
     path = Path(model)
-    family = "Markov" if is_markov(path) else read_config(path)[0].family
+    family = family_of(path)
     if family not in ("transformer", "causal", "masked"):
         hint = "see what it finds likely with `dragoman complete`"
         raise ModelError("a Markov model has no such stages", file=path, hint=hint)
@@ -73,13 +72,20 @@ def explain(
         raise ConfigError("only an encoder-decoder has a target", found=f"a {family} model", hint="leave it out")
     else:
         trace = _language_model(path, text, changes, device)
-    return replace(trace, schedule=_schedule(path))
+    schedule, notes = _schedule(path)
+    return replace(trace, schedule=schedule, notes=(*trace.notes, *notes))
 
 
-def _schedule(directory: Path) -> TrainingConfig | None:
-    """How the run was trained, if the directory is a run's."""
+def _schedule(directory: Path) -> tuple[TrainingConfig | None, tuple[str, ...]]:
+    """How the run was trained, if the directory is a run's; or a note why that is not known."""
     file = directory / "config.toml"
-    return make_config(read_toml(file)).training if file.exists() else None
+    if not file.exists():
+        return None, ()
+    try:
+        return make_config(read_toml(file)).training, ()
+    except ConfigError as error:
+        reason = " ".join(str(error).split())
+        return None, (f"how it was trained is not known, and pictures of it will be the paper's: {reason}",)
 
 
 def _language_model(path: Path, text: str, changes: dict[str, Any], device: str) -> Trace:

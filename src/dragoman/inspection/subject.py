@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import check_numbers
+from dragoman.decoding.hypothesis import check_numbers
 from dragoman.errors import DataError
 from dragoman.inspection.agreement import Model, checks_of, parallel_logits, sizes_of
 from dragoman.inspection.capture import captured

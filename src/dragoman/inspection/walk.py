@@ -69,7 +69,8 @@ def _head(trace: Trace) -> Iterator[str]:
     kind = _KINDS[trace.family]
     line = f"{kind}, {layers} layers of {sizes.get('num_heads', 0)} heads, {named}, {trace.parameters:,} parameters"
     yield from _wrapped(line, 0)
-    yield from trace.notes
+    for note in trace.notes:
+        yield from _wrapped(note, 0)
 
 
 def _title(chapter: int, title: str) -> Iterator[str]:

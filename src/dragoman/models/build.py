@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -38,8 +39,9 @@ ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
     """A freshly initialised model; sizes left unset are the paper's base model.
 
-    Every matrix is Xavier-uniform, every bias zero, embeddings are normal with deviation 1/√d_model. The numbers drawn
-    come from PyTorch's global generator: seed it first.
+    Every matrix is Xavier-uniform, with `init = "depth-scaled"` those of layer l divided by √l; every bias is zero,
+    embeddings are normal with deviation 1/√d_model. The numbers drawn come from PyTorch's global generator: seed it
+    first.
 
     Raises:
         ConfigError: a vocabulary size is missing, or the family is one that is counted, not built.
@@ -115,6 +117,7 @@ class _Parts:
             EncoderLayer(self.attention(self.positions()), self.feed_forward(), self.residual)
             for _ in range(self.config.num_encoder_layers or 0)
         ]
+        self.scale(layers)
         return Encoder(layers, self.final_norm())
 
     def decoder(self, *, cross: bool) -> Decoder:
@@ -127,7 +130,17 @@ class _Parts:
             )
             for _ in range(self.config.num_decoder_layers or 0)
         ]
+        self.scale(layers)
         return Decoder(layers, self.final_norm())
+
+    def scale(self, layers: Sequence[nn.Module]) -> None:
+        """Divide the matrices of layer l by √l (Zhang, Titov and Sennrich 2019), if that is how it begins."""
+        if self.config.init == "depth-scaled":
+            with torch.no_grad():
+                for depth, layer in enumerate(layers, 1):
+                    for parameter in layer.parameters():
+                        if parameter.dim() > 1:
+                            parameter.mul_(depth**-0.5)
 
     def generator(self, embedding: InputEmbedding) -> Generator:
         tied = None if self.config.tie_embeddings == "none" else embedding.tokens

@@ -10,22 +10,12 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import DecodingConfig, Markov, ModelConfig, Section, validated
+from dragoman.config import DecodingConfig, Markov, ModelConfig
 from dragoman.errors import ConfigError, ModelError
-from dragoman.files import make_directory, read_json, write_json
 from dragoman.models.build import build_model
+from dragoman.models.description import CONFIG, WEIGHTS, Languages, read_config, save_config
 from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import CausalLM, MaskedLM, Transformer
-
-FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-
-
-class Languages(Section):
-    """What the two sides are, where known: two-letter codes."""
-
-    source: str | None = None
-    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,16 +26,6 @@ class Pretrained:
     config: ModelConfig
     decoding: DecodingConfig
     languages: Languages
-
-
-def save_config(
-    directory: Path, config: ModelConfig, decoding: DecodingConfig | None = None, languages: Languages | None = None
-) -> None:
-    """Write `config.json`: the shape of the model, how it decodes unless told otherwise, its languages."""
-    make_directory(directory)
-    sections = {"model": config, "decoding": decoding or DecodingConfig(), "languages": languages or Languages()}
-    tree = {name: section.model_dump(mode="json", exclude_none=True) for name, section in sections.items()}
-    write_json(directory / CONFIG, {"format": FORMAT, **tree})
 
 
 def save_weights(directory: Path, model: nn.Module | Mapping[str, Tensor]) -> None:
@@ -85,32 +65,6 @@ def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -
         raise ModelError("no model can be built from this", file=directory / CONFIG, found=error) from error
     fill(model, read_tensors(directory / WEIGHTS), directory / WEIGHTS)
     return Pretrained(model.to(device).eval(), config, decoding, languages)
-
-
-def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages]:
-    """What `config.json` says.
-
-    Raises:
-        ModelError: it is missing, not of a format we know, or does not hold together.
-    """
-    file = directory / CONFIG
-    if not file.exists():
-        hint = "a model directory is what `dragoman train --out` made, after its first validation"
-        raise ModelError("no model here", file=directory, expected=CONFIG, hint=hint)
-    tree = read_json(file)
-    if tree.get("format") != FORMAT:
-        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
-    parts = {name: tree.get(name, {}) for name in ("model", "decoding", "languages")}
-    if not all(isinstance(part, dict) for part in parts.values()):
-        raise ModelError("not a model's configuration", file=file, expected="objects: model, decoding, languages")
-    try:
-        return (
-            validated(ModelConfig, parts["model"]),
-            validated(DecodingConfig, parts["decoding"]),
-            validated(Languages, parts["languages"]),
-        )
-    except ConfigError as error:
-        raise ModelError("not a model's configuration", file=file, found=error) from error
 
 
 def fill(model: nn.Module, tensors: Mapping[str, Tensor], file: Path | None = None) -> None:

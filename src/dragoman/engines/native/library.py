@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import POINTER, c_char_p, c_float, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 
-NO_MEMORY, NO_SUCH_TOKEN = 1, 2
+NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER = 1, 2, 3
 
 
 class MatrixSpec(ctypes.Structure):
@@ -27,7 +27,7 @@ class NormSpec(ctypes.Structure):
 class TableSpec(ctypes.Structure):
     """`DragomanTable` of api.h."""
 
-    _fields_ = (("rows", c_void_p), ("count", c_int64), ("scale", c_float))
+    _fields_ = (("rows", c_void_p), ("count", c_int64), ("scale", c_float), ("layout", c_int32))
 
 
 class ModelSpec(ctypes.Structure):
@@ -44,6 +44,33 @@ class ModelSpec(ctypes.Structure):
     )
 
 
+class SearchSpec(ctypes.Structure):
+    """`DragomanSearch` of api.h."""
+
+    _fields_ = (
+        *((name, c_int32) for name in ("beam_size", "n_best", "min_length", "no_repeat_ngram", "power")),
+        ("alpha", c_double),
+        ("begin", c_int64),
+        ("end", c_int64),
+        ("never", POINTER(c_int64)),
+        ("never_count", c_int32),
+        ("max_lengths", POINTER(c_int32)),
+        ("prefixes", POINTER(c_int64)),
+        ("prefix_starts", POINTER(c_int32)),
+    )
+
+
+class FoundSpec(ctypes.Structure):
+    """`DragomanFound` of api.h."""
+
+    _fields_ = (
+        ("counts", POINTER(c_int32)),
+        ("lengths", POINTER(c_int32)),
+        ("tokens", POINTER(c_int64)),
+        ("values", POINTER(c_float)),
+    )
+
+
 FUNCTIONS = {
     "kernels": (c_int32, ()),
     "kernels_name": (c_char_p, (c_int32,)),
@@ -53,6 +80,8 @@ FUNCTIONS = {
     "model_bytes": (c_size_t, (c_void_p,)),
     "start": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p, c_int32, c_void_p)),
     "free_state": (None, (c_void_p,)),
+    "search": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p, c_int32, c_void_p)),
+    "free_found": (None, (c_void_p,)),
     "reorder": (c_int32, (c_void_p, c_void_p, c_int32)),
     "step": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32)),
     "step_top": (
@@ -83,6 +112,7 @@ class Library:
             loaded.dragoman_model, loaded.dragoman_free_model, loaded.dragoman_model_bytes,
         )  # fmt: skip
         self.start, self.free_state = loaded.dragoman_start, loaded.dragoman_free_state
+        self.search, self.free_found = loaded.dragoman_search, loaded.dragoman_free_found
         self.reorder, self.step, self.step_top = (
             loaded.dragoman_reorder, loaded.dragoman_step, loaded.dragoman_step_top,
         )  # fmt: skip

@@ -4,24 +4,21 @@
 
 #include "model.h"
 #include "processor.h"
+#include "search.h"
 
 namespace dragoman {
 
 namespace {
 
-// Below so many multiplications a stage is too short for two threads to pay.
-constexpr double WORTH_A_THREAD = 2.0e6;
-
-int useful(const Model& model, int rows, int threads) {
-    return model.work * rows < WORTH_A_THREAD ? 1 : threads;
-}
-
 template <class Work>
 int32_t guarded(Work work) {
     try {
-        return work();
+        work();
+        return DRAGOMAN_OK;
     } catch (const std::bad_alloc&) {
         return DRAGOMAN_NO_MEMORY;
+    } catch (const NotANumber&) {
+        return DRAGOMAN_NOT_A_NUMBER;
     }
 }
 
@@ -31,14 +28,39 @@ bool known(const Table& table, const int64_t* ids, size_t count) {
     return true;
 }
 
+bool known_tokens(const Model& model, const DragomanSearch& options, int batch) {
+    const int prefixed = options.prefix_starts ? options.prefix_starts[batch] : 0;
+    return known(model.target, &options.begin, 1) && known(model.target, &options.end, 1) &&
+           known(model.target, options.never, options.never_count) && known(model.target, options.prefixes, prefixed);
+}
+
+// What was found, as the caller reads it.
+struct Kept : DragomanFound {
+    explicit Kept(const Found& found) {
+        for (const auto& sentence : found) {
+            counts_.push_back(static_cast<int32_t>(sentence.size()));
+            for (const Hypothesis& one : sentence) {
+                lengths_.push_back(static_cast<int32_t>(one.tokens.size()));
+                tokens_.insert(tokens_.end(), one.tokens.begin(), one.tokens.end());
+                values_.insert(values_.end(), one.values.begin(), one.values.end());
+            }
+        }
+        counts = counts_.data();
+        lengths = lengths_.data();
+        tokens = tokens_.data();
+        values = values_.data();
+    }
+
+  private:
+    std::vector<int32_t> counts_, lengths_;
+    std::vector<int64_t> tokens_;
+    std::vector<float> values_;
+};
+
 int32_t run(void* handle, const Step& step, int threads) {
     State& state = *static_cast<State*>(handle);
     if (!known(state.model.target, step.tokens, state.rows)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] {
-        const int most = useful(state.model, state.rows, threads);
-        state.model.decoding.run(state.rows, most, [&](int some) { decode(state, step, some); });
-        return DRAGOMAN_OK;
-    });
+    return guarded([&] { run_step(state, step, threads); });
 }
 
 }  // namespace
@@ -73,24 +95,29 @@ int32_t dragoman_start(const void* handle, const int64_t* ids, int32_t batch, in
                        int32_t threads, void** state) {
     const Model& model = *static_cast<const Model*>(handle);
     if (model.cross && !known(model.source, ids, static_cast<size_t>(batch) * width)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] {
-        auto made = std::make_unique<State>(model, batch);
-        if (model.cross)
-            model.encoding.run(batch * width + 1, useful(model, batch * width, threads),
-                               [&](int some) { encode(*made, ids, width, positions, some); });
-        *state = made.release();
-        return DRAGOMAN_OK;
-    });
+    return guarded([&] { *state = run_start(model, ids, batch, width, positions, threads).release(); });
 }
 
 void dragoman_free_state(void* state) { delete static_cast<State*>(state); }
 
 int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows) {
+    return guarded([&] { static_cast<State*>(state)->reorder(indices, rows); });
+}
+
+int32_t dragoman_search(const void* handle, const int64_t* ids, int32_t batch, int32_t width,
+                        const DragomanSearch* options, int32_t threads, DragomanFound** found) {
+    const Model& model = *static_cast<const Model*>(handle);
+    *found = nullptr;
+    if (model.cross && !known(model.source, ids, static_cast<size_t>(batch) * width)) return DRAGOMAN_NO_SUCH_TOKEN;
+    if (!known_tokens(model, *options, batch)) return DRAGOMAN_NO_SUCH_TOKEN;
     return guarded([&] {
-        static_cast<State*>(state)->reorder(indices, rows);
-        return DRAGOMAN_OK;
+        const auto state = run_start(model, ids, batch, width, nullptr, threads);
+        const auto search = options->beam_size == 1 ? greedy_search : beam_search;
+        *found = new Kept(search(*state, *options, threads));
     });
 }
+
+void dragoman_free_found(DragomanFound* found) { delete static_cast<Kept*>(found); }
 
 int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs, int32_t threads) {
     Step step;

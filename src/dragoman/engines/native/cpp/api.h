@@ -27,6 +27,7 @@ typedef struct {
     const float* rows; /* [count, d_model]; must outlive the model */
     int64_t count;
     float scale;
+    int32_t layout; /* of sinusoids, made here: 1 interleaved, 2 concatenated; 0: the caller gives positions */
 } DragomanTable;
 
 /* Matrices of a layer: query, key and value, output, inner, outer; of a decoder layer with cross-attention: query, key
@@ -44,7 +45,29 @@ typedef struct {
     const DragomanNorm* norms;
 } DragomanModel;
 
-enum { DRAGOMAN_OK = 0, DRAGOMAN_NO_MEMORY = 1, DRAGOMAN_NO_SUCH_TOKEN = 2 };
+enum { DRAGOMAN_OK = 0, DRAGOMAN_NO_MEMORY = 1, DRAGOMAN_NO_SUCH_TOKEN = 2, DRAGOMAN_NOT_A_NUMBER = 3 };
+
+/* What a search looks for; lengths count tokens without the one that ends. */
+typedef struct {
+    int32_t beam_size, n_best; /* a beam of 1 is greedy search */
+    int32_t min_length, no_repeat_ngram, power; /* power: length ^ alpha, else ((5 + length) / 6) ^ alpha */
+    double alpha;
+    int64_t begin, end;
+    const int64_t* never; /* tokens that are never emitted */
+    int32_t never_count;
+    const int32_t* max_lengths;   /* of each sentence */
+    const int64_t* prefixes;      /* what each output must begin with, one after the other */
+    const int32_t* prefix_starts; /* where that of each sentence starts, and where the last ends; null: there are none */
+} DragomanSearch;
+
+/* What a search found: `counts` of each sentence, best first; `lengths`, `tokens` and `values` (log-probabilities) of
+   all of them, one after the other. The last token of each ends it. */
+typedef struct {
+    const int32_t* counts;
+    const int32_t* lengths;
+    const int64_t* tokens;
+    const float* values;
+} DragomanFound;
 
 /* How many sets of kernels this processor can run, slowest first; the name of one; whether it multiplies bfloat16. */
 DRAGOMAN_EXPORT int32_t dragoman_kernels(void);
@@ -56,11 +79,18 @@ DRAGOMAN_EXPORT void* dragoman_model(const DragomanModel* spec);
 DRAGOMAN_EXPORT void dragoman_free_model(void* model);
 DRAGOMAN_EXPORT size_t dragoman_model_bytes(const void* model);
 
-/* Encodes ids [batch, width], padded; positions is [width, d_model]. Without an encoder only `batch` counts. */
+/* Encodes ids [batch, width], padded; positions is [width, d_model], or null where sinusoids are made
+   here. Without an encoder only `batch` counts. */
 DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, int32_t batch, int32_t width,
                                        const float* positions, int32_t threads, void** state);
 DRAGOMAN_EXPORT void dragoman_free_state(void* state);
 DRAGOMAN_EXPORT int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows);
+
+/* A whole search over ids [batch, width], padded, by a model whose sinusoids are made here. `found` is to be freed, even
+   if the search failed. */
+DRAGOMAN_EXPORT int32_t dragoman_search(const void* model, const int64_t* ids, int32_t batch, int32_t width,
+                                        const DragomanSearch* options, int32_t threads, DragomanFound** found);
+DRAGOMAN_EXPORT void dragoman_free_found(DragomanFound* found);
 
 /* One token of each row in; log-probabilities [rows, vocabulary] of the next one out. */
 DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs,

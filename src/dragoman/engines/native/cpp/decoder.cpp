@@ -1,10 +1,13 @@
 // One step of the decoder: a token of each row in, log-probabilities of the next one out.
+#include <algorithm>
+
 #include "pass.h"
 
 namespace dragoman {
 
 namespace {
 
+constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked
 constexpr int ROWS_EACH = 24;  // with fewer, members share the rows of a stage instead of taking some of their own
 
 void decode_layers(State& state, const Step& step, Pass& pass) {
@@ -41,13 +44,35 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
     }
 }
 
+// The best log-probabilities of a row that is held to a rule of its own.
+void top_by_rule(const Model& m, const Step& step, const Rule& rule, float* row, float* values, int64_t* indices) {
+    const int vocabulary = m.generator.out;
+    // At the model's own value, even where it was forbidden; what the model finds impossible stays finite.
+    const auto leave = [&](int64_t token, float value) {
+        std::fill(row, row + vocabulary, -__builtin_inff());
+        row[token] = value < LEAST ? LEAST : value;
+        m.kernels.top(row, vocabulary, step.count, values, indices);
+    };
+    if (rule.only >= 0) return leave(rule.only, row[rule.only]);
+    const float otherwise = rule.otherwise < 0 ? 0.0f : row[rule.otherwise];
+    for (int i = 0; i < step.banned_count; ++i) row[step.banned[i]] = -__builtin_inff();
+    for (int64_t token : rule.banned) row[token] = -__builtin_inff();
+    m.kernels.top(row, vocabulary, step.count, values, indices);
+    if (rule.otherwise >= 0 && values[0] == -__builtin_inff()) leave(rule.otherwise, otherwise);
+}
+
 void finish_row(const Model& m, const Step& step, int row, float* logits) {
     const int vocabulary = m.generator.out;
     const float total = m.kernels.log_sum_exp(logits, vocabulary);
     if (step.all) return m.kernels.subtract(logits, vocabulary, total);
-    for (int i = 0; i < step.banned_count; ++i) logits[step.banned[i]] = -__builtin_inff();
     float* values = step.values + static_cast<size_t>(row) * step.count;
-    m.kernels.top(logits, vocabulary, step.count, values, step.indices + static_cast<size_t>(row) * step.count);
+    int64_t* indices = step.indices + static_cast<size_t>(row) * step.count;
+    if (step.rules) {
+        m.kernels.subtract(logits, vocabulary, total);
+        return top_by_rule(m, step, step.rules[row], logits, values, indices);
+    }
+    for (int i = 0; i < step.banned_count; ++i) logits[step.banned[i]] = -__builtin_inff();
+    m.kernels.top(logits, vocabulary, step.count, values, indices);
     for (int i = 0; i < step.count; ++i) values[i] -= total;
 }
 

@@ -23,6 +23,8 @@ Model::Model(const DragomanModel& spec)
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
       pad(spec.pad),
+      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model),
+      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model),
       arena_(WEIGHTS_CHUNK) {
     source = {spec.source.rows, spec.source.count, spec.source.scale};
     target = {spec.target.rows, spec.target.count, spec.target.scale};
@@ -152,6 +154,24 @@ Scratch& State::scratch(int members) {
 float* State::logits(size_t count) {
     if (logits_.size() < count) logits_.resize(count);
     return logits_.data();
+}
+
+std::unique_ptr<State> run_start(const Model& m, const int64_t* ids, int batch, int width, const float* positions,
+                                 int threads) {
+    auto state = std::make_unique<State>(m, batch);
+    if (m.cross) {
+        if (!positions) positions = m.source_positions.rows(width);
+        m.encoding.run(batch * width + 1, m.useful(batch * width, threads),
+                       [&](int some) { encode(*state, ids, width, positions, some); });
+    }
+    return state;
+}
+
+void run_step(State& state, const Step& given, int threads) {
+    const Model& m = state.model;
+    Step step = given;
+    if (!step.position) step.position = m.target_positions.rows(state.length + 1) + size_t{1} * state.length * m.d_model;
+    m.decoding.run(state.rows, m.useful(state.rows, threads), [&](int some) { decode(state, step, some); });
 }
 
 }  // namespace dragoman

@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "kernels.h"
 #include "pace.h"
+#include "positions.h"
 
 namespace dragoman {
 
@@ -52,6 +53,7 @@ class Model {
     const int64_t pad;
     Stack encoder, decoder;
     Table source, target;
+    mutable Positions source_positions, target_positions;
     Packed generator;
     double work = 0.0;  // multiplications of one decoder row
 
@@ -59,6 +61,8 @@ class Model {
     int mixed() const { return heads.count * heads.d_v; }
     size_t key_values() const { return apart(queries() + mixed()); }  // from position to position
     size_t bytes() const { return arena_.size(); }
+    // So many of the threads are of use for so many rows.
+    int useful(int rows, int threads) const { return work * rows < WORTH_A_THREAD ? 1 : threads; }
 
     mutable Pace encoding, decoding;
 
@@ -66,6 +70,9 @@ class Model {
     Packed packed(const DragomanMatrix& matrix);
     Norm norm(const DragomanNorm& given);
     Stack stack(int layers, bool cross, const DragomanMatrix*& matrices, const DragomanNorm*& norms);
+
+    // Below so many multiplications a stage is too short for two threads to pay.
+    static constexpr double WORTH_A_THREAD = 2.0e6;
 
     Arena arena_;
 };
@@ -122,19 +129,32 @@ class State {
     std::vector<float> logits_;
 };
 
-void encode(State& state, const int64_t* ids, int width, const float* positions, int threads);
+// What one row may emit, where rows differ.
+struct Rule {
+    std::vector<int64_t> banned;  // besides what all rows may not
+    int64_t otherwise = -1;       // what is left where everything is forbidden
+    int64_t only = -1;            // nothing but this
+};
 
 struct Step {
     const int64_t* tokens = nullptr;
-    const float* position = nullptr;
+    const float* position = nullptr;  // or null, if the model has sinusoids
     float* all = nullptr;  // [rows, vocabulary] log-probabilities, or null
     int count = 0;         // else so many of the best
     float* values = nullptr;
     int64_t* indices = nullptr;
     const int64_t* banned = nullptr;
     int banned_count = 0;
+    const Rule* rules = nullptr;  // of each row, or null
 };
 
+void encode(State& state, const int64_t* ids, int width, const float* positions, int threads);
 void decode(State& state, const Step& step, int threads);
+
+// The same with as many of the threads as are of use: a new state for ids [batch, width], and one step of it.
+// `positions` may be null if the model has sinusoids.
+std::unique_ptr<State> run_start(const Model& model, const int64_t* ids, int batch, int width, const float* positions,
+                                 int threads);
+void run_step(State& state, const Step& step, int threads);
 
 }  // namespace dragoman

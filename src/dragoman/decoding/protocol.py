@@ -6,7 +6,6 @@ a batch of sources, and from a state and the newest token of each row gives log-
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -16,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
-from dragoman.errors import ModelError
-from dragoman.text.tokenizer import BOS, EOS, PAD
+from dragoman.decoding.hypothesis import IMPOSSIBLE, NEVER, longest_outputs
+from dragoman.text.tokenizer import BOS, EOS
 
 
 @runtime_checkable
@@ -55,47 +54,6 @@ class NextTokenModel(Protocol):
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """One finished output.
-
-    Attributes:
-        tokens: ids, without `<s>` and `</s>`.
-        log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
-        score: what hypotheses are ranked by: `log_probability` divided by the length penalty.
-        token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
-    """
-
-    tokens: tuple[int, ...]
-    log_probability: float
-    score: float
-    token_log_probabilities: tuple[float, ...] = ()
-
-
-def length_penalty(length: int, alpha: float, formula: str = "gnmt") -> float:
-    """What a log-probability is divided by; `length` counts the tokens and `</s>`, not `<s>`.
-
-    Args:
-        length: at least 1.
-        alpha: 0 is no penalty.
-        formula: `gnmt`, ((5 + length) / 6) ** alpha (Wu et al. 2016, used in the paper, section 6.1); or `power`,
-            length ** alpha (fairseq, Marian, CTranslate2).
-    """
-    return (((5 + length) / 6) if formula == "gnmt" else float(length)) ** alpha
-
-
-def check_numbers(log_probs: Sequence[float]) -> None:
-    """Refuse to go on with log-probabilities that are not numbers.
-
-    Raises:
-        ModelError: one is NaN: the weights are damaged, or overflow in this precision.
-    """
-    if any(map(math.isnan, log_probs)):
-        raise ModelError(
-            "the model gives NaN instead of probabilities", hint="try --device cpu, or an earlier checkpoint"
-        )
-
-
-@dataclass(frozen=True)
 class SearchRequest:
     """A batch to decode: sources, and what is particular to each row.
 
@@ -117,19 +75,25 @@ class SearchRequest:
     seeds: Sequence[int] = ()
     bos: int = BOS
     eos: int = EOS
-    never: tuple[int, ...] = (PAD, BOS)
+    never: tuple[int, ...] = NEVER
     max_lengths: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        options = self.options
-        if options.max_length is not None:
-            longest = [options.max_length] * len(self.source_lengths)
-        else:
-            factor, offset = options.max_length_factor, options.max_length_offset
-            longest = [int(length * factor) + offset for length in self.source_lengths]
-        if self.prefixes:
-            longest = [max(most, len(prefix)) for most, prefix in zip(longest, self.prefixes, strict=True)]
+        longest = longest_outputs(self.options, self.source_lengths, self.prefixes)
         object.__setattr__(self, "max_lengths", longest)
+
+    def only(self, rows: Sequence[int], options: DecodingConfig) -> SearchRequest:
+        """Some rows of the batch, with other options."""
+        return SearchRequest(
+            self.source[list(rows)],
+            [self.source_lengths[row] for row in rows],
+            options,
+            [self.prefixes[row] for row in rows] if self.prefixes else (),
+            [self.seeds[row] for row in rows] if self.seeds else (),
+            self.bos,
+            self.eos,
+            self.never,
+        )
 
 
 class Constraints:
@@ -220,8 +184,22 @@ class Constraints:
         if count == 1:
             values, best = log_probs.max(-1, keepdim=True)  # of equal ones the first
         else:
-            values, best = log_probs.topk(min(count, log_probs.shape[1]), dim=-1)
+            values, best = largest(log_probs, count)
         return values, best, state
+
+
+def largest(
+    x: Float[Tensor, "rows columns"], count: int
+) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
+    """The `count` largest of each row, or all there are, largest first, of equal ones the first: values and columns."""
+    count = min(count, x.shape[1])
+    values, columns = x.topk(count, dim=1)
+    # `topk` takes any of equal ones, and in any order: only where there are some, all are sorted.
+    least = values[:, -1:]
+    same = (values[:, 1:] == values[:, :-1]) & (values[:, 1:] > float("-inf"))
+    if bool(same.any() or (((x >= least) & (least > float("-inf"))).sum(1) > count).any()):
+        values, columns = (found[:, :count] for found in x.sort(dim=1, descending=True, stable=True))
+    return values, columns
 
 
 def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:
@@ -231,7 +209,7 @@ def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:
     rows = torch.tensor(list(forced), dtype=torch.long, device=raw.device)
     tokens = torch.tensor(list(forced.values()), dtype=torch.long, device=raw.device)
     # At the model's own value, even where it was forbidden; what the model finds impossible stays finite, to be ranked.
-    values = raw[rows, tokens].clamp(min=torch.finfo(raw.dtype).min / 1e3)
+    values = raw[rows, tokens].clamp(min=IMPOSSIBLE)
     log_probs[rows] = float("-inf")
     log_probs[rows, tokens] = values
 

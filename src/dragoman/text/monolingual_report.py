@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from dragoman.text.corpus import Pair
 from dragoman.text.keys import skeleton, text_hash
-from dragoman.text.side_report import SideReport, SideTally, damage_warnings, side_lines
+from dragoman.text.side_report import Report, SideReport, SideTally, damage_warnings, side_lines, untrained
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class HeldOutText:
 
 
 @dataclass(frozen=True)
-class TextReport:
+class TextReport(Report):
     """What `text_report` found.
 
     Attributes:
@@ -40,18 +40,25 @@ class TextReport:
     dev: HeldOutText | None = None
     test: HeldOutText | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain values for JSON, warnings included."""
-        return {**asdict(self), "warnings": list(self.warnings)}
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.line_count:,} lines"
+        yield from side_lines("text", self.text)
+        yield f"exact repetitions of a line: {self.duplicate_lines:,}"
+        for name, part in untrained(self.dev, self.test):
+            yield f"{part.lines:,} {name} lines, empty: {part.empty:,}, in training too: {part.in_train:,}"
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What deserves a look before training, one sentence each."""
-        return tuple(_warnings(self))
-
-    def lines(self) -> list[str]:
-        """The report as readable lines."""
-        return list(_lines(self))
+    def _warnings(self) -> Iterator[str]:
+        lines = max(self.line_count, 1)
+        if self.text.empty > 0.05 * lines:
+            yield f"{self.text.empty:,} lines are empty: they are left out of training"
+        if self.duplicate_lines > 0.05 * lines:
+            yield f"{self.duplicate_lines:,} lines are exact repetitions: consider drop_duplicates"
+        yield from damage_warnings(self.text)
+        for name, part in untrained(self.dev, self.test):
+            if part.in_train > 0.01 * part.lines:
+                yield (
+                    f"{part.in_train:,} {name} lines are in training too: numbers will flatter; consider drop_overlap"
+                )
 
 
 def text_report(
@@ -101,29 +108,3 @@ def _held_out_report(held_out: Iterable[Pair], train: _Tally) -> HeldOutText:
     for line in held_out:
         tally.add(line.target)
     return HeldOutText(tally.lines, tally.side.empty, int(np.isin(tally.alike, train.alike).sum()))
-
-
-def _lines(report: TextReport) -> Iterator[str]:
-    yield f"{report.line_count:,} lines"
-    yield from side_lines("text", report.text)
-    yield f"exact repetitions of a line: {report.duplicate_lines:,}"
-    for name, part in _held_out(report):
-        yield f"{part.lines:,} {name} lines, empty: {part.empty:,}, in training too: {part.in_train:,}"
-
-
-def _held_out(report: TextReport) -> Iterator[tuple[str, HeldOutText]]:
-    for name, part in (("held-out", report.dev), ("test", report.test)):
-        if part is not None:
-            yield name, part
-
-
-def _warnings(report: TextReport) -> Iterator[str]:
-    lines = max(report.line_count, 1)
-    if report.text.empty > 0.05 * lines:
-        yield f"{report.text.empty:,} lines are empty: they are left out of training"
-    if report.duplicate_lines > 0.05 * lines:
-        yield f"{report.duplicate_lines:,} lines are exact repetitions: consider drop_duplicates"
-    yield from damage_warnings(report.text)
-    for name, part in _held_out(report):
-        if part.in_train > 0.01 * part.lines:
-            yield (f"{part.in_train:,} {name} lines are in training too: numbers will flatter; consider drop_overlap")

@@ -1,0 +1,141 @@
+"""What searches find, how it is ranked, and what every search is asked: without PyTorch, which not every one needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.config import DecodingConfig, validated
+from dragoman.errors import ModelError
+from dragoman.text.tokenizer import BOS, EOS, PAD
+
+# Stands for the logarithm of 0 where a token is forced: less than any output has, and what follows still counts.
+IMPOSSIBLE = -1e9
+# Tokens that no output has.
+NEVER = (PAD, BOS)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished output.
+
+    Attributes:
+        tokens: ids, without `<s>` and `</s>`.
+        log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
+        score: what hypotheses are ranked by: `log_probability` divided by the length penalty.
+        token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
+    """
+
+    tokens: tuple[int, ...]
+    log_probability: float
+    score: float
+    token_log_probabilities: tuple[float, ...] = ()
+
+
+def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: DecodingConfig) -> Hypothesis:
+    """A hypothesis from its tokens and their log-probabilities, that of `</s>` included, added up from the left."""
+    total = 0.0
+    for value in values:  # not `sum`, which rounds otherwise from Python 3.12 on
+        total += value
+    penalty = length_penalty(len(values), options.length_penalty, options.length_penalty_formula)
+    return Hypothesis(tuple(tokens), total, total / penalty, tuple(values))
+
+
+def length_penalty(length: int, alpha: float, formula: str = "gnmt") -> float:
+    """What a log-probability is divided by; `length` counts the tokens and `</s>`, not `<s>`.
+
+    Args:
+        length: at least 1.
+        alpha: 0 is no penalty.
+        formula: `gnmt`, ((5 + length) / 6) ** alpha (Wu et al. 2016, used in the paper, section 6.1); or `power`,
+            length ** alpha (fairseq, Marian, CTranslate2).
+    """
+    return (((5 + length) / 6) if formula == "gnmt" else float(length)) ** alpha
+
+
+def check_numbers(log_probs: Sequence[float]) -> None:
+    """Refuse to go on with log-probabilities that are not numbers.
+
+    Raises:
+        ModelError: one is NaN: the weights are damaged, or overflow in this precision.
+    """
+    if any(map(math.isnan, log_probs)):
+        raise ModelError(
+            "the model gives NaN instead of probabilities", hint="try --device cpu, or an earlier checkpoint"
+        )
+
+
+def check_possible(found: Sequence[Sequence[object]]) -> None:
+    """Refuse rows without any output.
+
+    Raises:
+        ModelError: there is one.
+    """
+    if not all(found):
+        raise ModelError(
+            "the model finds every output impossible", hint="a forced prefix may be one it cannot continue"
+        )
+
+
+def longest_outputs(
+    options: DecodingConfig, lengths: Sequence[int], prefixes: Sequence[Sequence[int]] = ()
+) -> list[int]:
+    """The most tokens that the output of each source may have, given the sources' own numbers of tokens."""
+    if options.max_length is not None:
+        longest = [options.max_length] * len(lengths)
+    else:
+        factor, offset = options.max_length_factor, options.max_length_offset
+        longest = [int(length * factor) + offset for length in lengths]
+    if prefixes:
+        longest = [max(most, len(prefix)) for most, prefix in zip(longest, prefixes, strict=True)]
+    return longest
+
+
+@dataclass(frozen=True)
+class IdRequest:
+    """A batch to decode, as plain ids: sources, and what is particular to each.
+
+    Attributes:
+        sources: ids of each, without framing.
+        options: what holds for all of them.
+        prefixes: ids that each output must begin with; empty is none.
+        seeds: for sampling, one for each.
+    """
+
+    sources: Sequence[Sequence[int]]
+    options: DecodingConfig
+    prefixes: Sequence[Sequence[int]] = ()
+    seeds: Sequence[int] = ()
+
+    @property
+    def framed(self) -> list[list[int]]:
+        """The sources as models read them."""
+        return [[*ids, EOS] for ids in self.sources]
+
+    @property
+    def max_lengths(self) -> list[int]:
+        """The most tokens that each output may have."""
+        return longest_outputs(self.options, [len(ids) for ids in self.sources], self.prefixes)
+
+    def only(self, rows: Sequence[int], options: DecodingConfig) -> IdRequest:
+        """Some of the batch, with other options."""
+        return IdRequest(
+            [self.sources[row] for row in rows],
+            options,
+            [self.prefixes[row] for row in rows] if self.prefixes else (),
+            [self.seeds[row] for row in rows] if self.seeds else (),
+        )
+
+
+def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """Decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
+
+    Raises:
+        ConfigError: an option is unknown or wrong, or two contradict each other.
+    """
+    n_best = changes.get("n_best")
+    if isinstance(n_best, int) and "beam_size" not in changes:
+        changes = {**changes, "beam_size": max(options.beam_size, n_best)}
+    return validated(DecodingConfig, {**options.model_dump(), **changes})

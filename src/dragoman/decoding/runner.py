@@ -1,0 +1,137 @@
+"""Encoder-decoders run through PyTorch: whatever a `Translator` does that the native engine cannot do by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from dragoman.decoding.alignment import align
+from dragoman.decoding.batches import BATCH_TOKENS, length_batches
+from dragoman.decoding.beam import beam_search
+from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.greedy import greedy_search
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest
+from dragoman.decoding.protocol import NextTokenModel, SearchRequest
+from dragoman.decoding.sampling import sample
+from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
+from dragoman.decoding.translation import PairScore
+from dragoman.decoding.whole import search_rows
+from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
+from dragoman.errors import DataError, ModelError
+from dragoman.models import Pretrained, load_pretrained
+from dragoman.nn import Transformer
+from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import EOS
+
+
+def search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
+    """Sampling, greedy or beam search, as the request's options say; by the native engine as a whole where it can."""
+    options = request.options
+    if options.sampling:
+        return sample(model, request)
+    if isinstance(model, NativeEngine) and model.native.knows_positions:
+        return search_rows(
+            model.native, request.source.tolist(), options, request.max_lengths, request.prefixes,
+            begin=request.bos, end=request.eos, never=request.never, threads=torch.get_num_threads(),
+        )  # fmt: skip
+    return greedy_search(model, request) if options.beam_size == 1 else beam_search(model, request)
+
+
+class Runner:
+    """One model, or several that share their tokenizers.
+
+    Args:
+        models: encoder-decoders, all on one device.
+        engine: which engine runs them; "auto" chooses.
+        precision: in which precision it multiplies.
+
+    Attributes:
+        transformers: the models.
+        engines: what runs each.
+        reason: why the first engine runs, in words.
+        model: all of them together.
+    """
+
+    def __init__(self, models: Sequence[Transformer], engine: str = "auto", precision: str = "auto") -> None:
+        self.transformers = list(models)
+        chosen = [choose_engine(model, engine, precision) for model in models]
+        self.engines: list[ModuleEngine] = [one for one, _ in chosen]
+        self.reason = chosen[0][1]
+        self.model: NextTokenModel = self.engines[0] if len(self.engines) == 1 else Ensemble(self.engines)
+
+    @property
+    def native(self) -> NativeModel | None:
+        """The packed model, if it is all that searches need."""
+        model = self.model
+        return model.native if isinstance(model, NativeEngine) and model.native.knows_positions else None
+
+    def find(self, request: IdRequest) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        return search(
+            self.model,
+            SearchRequest(
+                source=pad_rows(request.framed, self.model.device),
+                source_lengths=[len(ids) for ids in request.sources],
+                options=request.options,
+                prefixes=request.prefixes,
+                seeds=request.seeds,
+            ),
+        )
+
+    def align(self, request: IdRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, int]]]:
+        """Which source token each token of each best hypothesis looked at most."""
+        source = pad_rows(request.framed, self.model.device)
+        return align(self.transformers[0], source, [hypotheses[0].tokens for hypotheses in found])
+
+    def score(self, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+        """How likely the model finds each target, given its source.
+
+        Raises:
+            DataError: there are not as many targets as sources, or a text is too long to be scored.
+        """
+        if len(sources) != len(targets):
+            raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
+        source_ids = [tokenizers.source.encode(text) for text in sources]
+        target_ids = [tokenizers.target.encode(text) for text in targets]
+        lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
+        if lengths and max(lengths) > BATCH_TOKENS:
+            number = 1 + lengths.index(max(lengths))
+            limit = f"at most {BATCH_TOKENS - 1} tokens"
+            raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
+        values: list[list[float]] = [[]] * len(sources)
+        for rows in length_batches(lengths):
+            batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.model.device)
+            wanted = [target_ids[row] for row in rows]
+            alone = len(self.engines) == 1
+            scored = (
+                score_parallel(self.engines[0], batch, wanted) if alone else score_serial(self.model, batch, wanted)
+            )
+            for row, one in zip(rows, scored, strict=True):
+                values[row] = one
+        pieces = [tuple(tokenizers.target.pieces(ids)) for ids in target_ids]
+        return [
+            PairScore(source, target, sum(value), piece, tuple(value))
+            for source, target, piece, value in zip(sources, targets, pieces, values, strict=True)
+        ]
+
+
+def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
+    """Encoder-decoders from their directories.
+
+    Raises:
+        ModelError: a directory holds no encoder-decoder, or is damaged.
+    """
+    where = choose_device(device)
+    loaded = [load_pretrained(one, where) for one in paths]
+    for one, pretrained in zip(paths, loaded, strict=True):
+        if not isinstance(pretrained.model, Transformer):
+            found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
+            raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
+    return loaded
+
+
+def make_runner(loaded: Sequence[Pretrained], engine: str, precision: str) -> Runner:
+    """What runs models that were loaded."""
+    return Runner([one.model for one in loaded if isinstance(one.model, Transformer)], engine, precision)
