@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from dragoman.cli.options import (
     DecodingSet,
     Device,
     Engine,
+    Ensemble,
     Json,
     LengthPenalty,
     Model,
@@ -21,20 +23,41 @@ from dragoman.cli.options import (
     print_json,
 )
 
+if TYPE_CHECKING:
+    from dragoman.decoding import Evaluation
+
+Breakdown = Annotated[
+    bool, typer.Option("--breakdown", help="Also by length, unknown pieces and rare words; count faulty outputs.")
+]
+Report = Annotated[Path | None, typer.Option(help="Also write all this here, as Markdown.", metavar="FILE")]
+Language = Annotated[
+    str | None, typer.Option(help="Two-letter code of the target language.  [default: the model's, or the suffix]")
+]
+
 
 def evaluate(
-    model: Model,
-    source: Annotated[Path, typer.Option(help="Source lines.", metavar="FILE")],
     reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
+    model: Annotated[
+        Path | None, typer.Argument(help="A run or model directory; none with --outputs.", metavar="[MODEL]")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Source lines.", metavar="FILE")] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(help="Score these lines, wherever they come from; no model is run.", metavar="FILE")
+    ] = None,
     metric: Annotated[
         str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer.")
     ] = "bleu,chrf",
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
+    breakdown: Breakdown = False,
+    worst: Annotated[int, typer.Option(min=0, help="List so many sentences with the worst scores.")] = 0,
+    report: Report = None,
     hypotheses: Annotated[Path | None, typer.Option(help="Also write the outputs here.", metavar="FILE")] = None,
+    ensemble: Ensemble = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
+    language: Language = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     settings: DecodingSet = None,
     device: Device = "auto",
@@ -43,45 +66,108 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.decoding import Translator
+    from dragoman.decoding import Translator, evaluate_outputs, training_words
     from dragoman.decoding import evaluate as run_evaluation
-    from dragoman.decoding.output import one_line
 
-    translator = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
+    metrics = [name.strip() for name in metric.split(",") if name.strip()]
+    chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
+              "breakdown": breakdown, "worst": worst}  # fmt: skip
+    _check_what_to_score(model, source, outputs, hypotheses)
+    if outputs is not None:
+        return _show(evaluate_outputs(outputs, reference, source, **chosen), report, as_json)
+    assert model is not None
+    assert source is not None
+    translator = Translator.from_pretrained(
+        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    )
     options = translator.options(
         decoding_settings(settings, {"beam_size": beam_size, "length_penalty": length_penalty})
     )
-    metrics = [name.strip() for name in metric.split(",") if name.strip()]
-    result = run_evaluation(
-        translator, source, reference, metrics=metrics, group=group, decoding=options, lowercase=lowercase
-    )
-    for number in result.truncated:
-        print(f"warning: source {number} is too long and was cut", file=sys.stderr)
+    if breakdown:
+        chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
+    result = run_evaluation(translator, source, reference, decoding=options, **chosen)
     if hypotheses is not None:
-        lines = "".join(one_line(text) + "\n" for text in result.hypotheses)
-        hypotheses.write_text(lines, encoding="utf-8", newline="\n")
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        for score in result.scores:
-            print(score)
+        _write_lines(hypotheses, result.hypotheses)
+    return _show(result, report, as_json)
 
 
 def compare(
     first: Annotated[Path, typer.Argument(help="Outputs of one system.", metavar="FIRST")],
     second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
     reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
+    source: Annotated[Path | None, typer.Option(help="Source lines, for --breakdown.", metavar="FILE")] = None,
     metric: Annotated[str, typer.Option(help="As for evaluate.")] = "bleu",
-    language: Annotated[str | None, typer.Option(help="Two-letter code of the target language.")] = None,
+    breakdown: Breakdown = False,
+    worst: Annotated[
+        int, typer.Option(min=0, help="List so many sentences where either is furthest ahead of the other.")
+    ] = 0,
+    report: Report = None,
+    language: Language = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
     from dragoman.evaluation import compare as run_comparison
-    from dragoman.text import read_lines
+    from dragoman.evaluation import contrast
+    from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
+    from dragoman.text import guess_language, read_lines
 
     one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
-    result = run_comparison(one, other, right, metric, target_language=language)
-    print_json(result.to_dict()) if as_json else print(result)
+    sources = None if source is None else [line.text for line in read_lines(source)]
+    language = language or guess_language([str(reference)])
+    result = run_comparison(one, other, right, metric, target_language=language, lowercase=lowercase)
+    parts = None
+    if breakdown or worst or report is not None:
+        parts = contrast(one, other, right, sources, metric, count=worst, target_language=language, lowercase=lowercase)
+    if report is not None and parts is not None:
+        report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")
+    if as_json:
+        return print_json({**result.to_dict(), **({} if parts is None else {"breakdown": parts.to_dict()})})
+    print(result)
+    if parts is not None and breakdown:
+        print("", *(f"{table.to_text()}\n" for table in contrast_tables(parts)), sep="\n", end="")
+    if parts is not None and worst:
+        print("", leads_text(parts), sep="\n")
+    return None
+
+
+def _check_what_to_score(
+    model: Path | None, source: Path | None, outputs: Path | None, hypotheses: Path | None
+) -> None:
+    from dragoman.errors import ConfigError
+
+    if (model is None) == (outputs is None):
+        found = "neither" if model is None else "both"
+        raise ConfigError("give a model, or --outputs", found=found, hint="a model is a run or model directory")
+    if model is not None and source is None:
+        raise ConfigError("a model needs sources", expected="--source")
+    if outputs is not None and hypotheses is not None:
+        raise ConfigError("nothing is translated that could be written", found="--outputs and --hypotheses")
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    from dragoman.decoding.output import one_line
+
+    path.write_text("".join(one_line(text) + "\n" for text in lines), encoding="utf-8", newline="\n")
+
+
+def _show(result: Evaluation, report: Path | None, as_json: bool) -> None:
+    """Scores and what else was asked for, on standard output and, if asked for, as a report."""
+    from dragoman.evaluation.report import breakdown_tables, markdown_report, worst_text
+
+    for number in result.truncated:
+        print(f"warning: source {number} is too long and was cut", file=sys.stderr)
+    if report is not None:
+        page = markdown_report(result.scores, result.breakdown, result.worst)
+        report.write_text(page, encoding="utf-8", newline="\n")
+    if as_json:
+        return print_json(result.to_dict())
+    print(*result.scores, sep="\n")
+    for table in [] if result.breakdown is None else breakdown_tables(result.breakdown):
+        print("", table.to_text(), sep="\n")
+    if result.worst is not None:
+        print("", worst_text(result.worst), sep="\n")
+    return None
 
 
 def info(model: Model, as_json: Json = False) -> None:

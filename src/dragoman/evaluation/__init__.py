@@ -1,11 +1,39 @@
-"""Judging outputs: metrics with signatures, bootstrap intervals and paired tests."""
+"""Judging outputs: metrics with signatures, bootstrap intervals and paired tests, and where the faults are."""
 
 from __future__ import annotations
 
+from dragoman.evaluation.breakdown import Breakdown, GroupScore, break_down
 from dragoman.evaluation.comparison import Comparison, compare
+from dragoman.evaluation.contrast import Contrast, SentencePair, contrast
 from dragoman.evaluation.edit_distance import edit_distance
+from dragoman.evaluation.faults import Faults, find_faults
 from dragoman.evaluation.metrics import METRICS
 from dragoman.evaluation.references import group_references
 from dragoman.evaluation.scores import Score, score
+from dragoman.evaluation.word_classes import WordClass
+from dragoman.evaluation.words import count_words, split_words
+from dragoman.evaluation.worst import SentenceScore, WorstSentences, worst_sentences
 
-__all__ = ["METRICS", "Comparison", "Score", "compare", "edit_distance", "group_references", "score"]
+__all__ = [
+    "METRICS",
+    "Breakdown",
+    "Comparison",
+    "Contrast",
+    "Faults",
+    "GroupScore",
+    "Score",
+    "SentencePair",
+    "SentenceScore",
+    "WordClass",
+    "WorstSentences",
+    "break_down",
+    "compare",
+    "contrast",
+    "count_words",
+    "edit_distance",
+    "find_faults",
+    "group_references",
+    "score",
+    "split_words",
+    "worst_sentences",
+]

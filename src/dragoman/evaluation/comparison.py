@@ -109,10 +109,12 @@ def compare(
         measure(metric, lines, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize)
         for lines in (hypotheses_a, hypotheses_b)
     )
-    return _test(metric, a, b, samples=samples, seed=seed, confidence=confidence)
+    return compare_measured(metric, a, b, samples=samples, seed=seed, confidence=confidence)
 
 
-def _test(metric: str, a: Measurement, b: Measurement, *, samples: int, seed: int, confidence: float) -> Comparison:
+def compare_measured(
+    metric: str, a: Measurement, b: Measurement, *, samples: int, seed: int, confidence: float
+) -> Comparison:
     """Both tests of two measured systems."""
     drawn_a, drawn_b = _draw_pairs(a, b, samples, seed)
     swapped_a, swapped_b = swapped_sums(a.statistics, b.statistics, samples=samples, seed=seed)

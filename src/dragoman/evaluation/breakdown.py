@@ -1,0 +1,159 @@
+"""Where a system is good and where it fails: scores by groups of lines, words by frequency, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dragoman.errors import DataError
+from dragoman.evaluation.faults import Faults, find_faults
+from dragoman.evaluation.groups import LineGroup, group_by_length, group_by_unknown
+from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.references import References, reference_lists
+from dragoman.evaluation.resampling import bootstrap_sums
+from dragoman.evaluation.scores import Score, check_resampling, make_score
+from dragoman.evaluation.word_classes import WordClass, word_classes
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """The scores of some lines of a test set.
+
+    Attributes:
+        label: what the lines have in common.
+        lines: how many they are.
+        scores: one per metric.
+    """
+
+    label: str
+    lines: int
+    scores: tuple[Score, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        scores = {one.name: {"value": one.value, "low": one.low, "high": one.high} for one in self.scores}
+        return {"label": self.label, "lines": self.lines, "scores": scores}
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A test set in parts.
+
+    Attributes:
+        length_of: whose length groups the lines: "source", or "reference" where sources are not known.
+        length_unit: "words" or "characters".
+        by_length: groups of about equal size, shortest first.
+        by_unknown: by pieces of the source that the model's vocabulary lacks; empty where that is not known.
+        frequencies_of: where words were counted: "training targets" or "references".
+        words: classes of words by frequency, rarest first.
+        faults: lines whose output is wrong at a glance.
+    """
+
+    length_of: str
+    length_unit: str
+    by_length: tuple[GroupScore, ...]
+    by_unknown: tuple[GroupScore, ...]
+    frequencies_of: str
+    words: tuple[WordClass, ...]
+    faults: Faults
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "length_of": self.length_of,
+            "length_unit": self.length_unit,
+            "by_length": [one.to_dict() for one in self.by_length],
+            "by_unknown": [one.to_dict() for one in self.by_unknown],
+            "frequencies_of": self.frequencies_of,
+            "words": [one.to_dict() for one in self.words],
+            "faults": asdict(self.faults),
+        }
+
+
+def break_down(
+    hypotheses: Sequence[str],
+    references: References,
+    sources: Sequence[str] | None = None,
+    *,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    target_language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    frequencies: Mapping[str, int] | None = None,
+    unknown: Sequence[int] | None = None,
+    cut: Collection[int] | None = None,
+    bootstrap: int = 1000,
+    seed: int = 1,
+    confidence: float = 0.95,
+) -> Breakdown:
+    """Break the scores of one system down; the outputs may come from anywhere.
+
+    Args:
+        hypotheses: one line for each item.
+        references: for each item one line, or a sequence of alternatives.
+        sources: what was translated: groups lines by its length, and shows copies.
+        metrics: names from `METRICS`.
+        target_language: as for `score`.
+        lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU.
+        frequencies: how often each word (as `count_words` takes lines apart) stands in the training targets.
+        unknown: for each item how many pieces of its source the model's vocabulary lacks.
+        cut: numbers of the lines, from 1, that the model did not end, if known.
+        bootstrap: resampled test sets for the interval of each group; 0 leaves intervals out.
+        seed: of the resampling.
+        confidence: the share of resampled test sets that the intervals hold.
+
+    Raises:
+        DataError: the counts differ, there is nothing to score, or references are missing or all blank.
+        ConfigError: a metric or tokenizer is unknown or not installed, or a number is out of range.
+    """
+    check_resampling(bootstrap, confidence)
+    lists = reference_lists(hypotheses, references)
+    measured = {
+        name: measure(name, hypotheses, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize)
+        for name in metrics
+    }
+
+    def scored(groups: Sequence[LineGroup]) -> tuple[GroupScore, ...]:
+        return tuple(_score_group(group, measured, bootstrap, seed, confidence) for group in groups)
+
+    unit, groups = length_groups(lists, sources)
+    return Breakdown(
+        length_of="reference" if sources is None else "source",
+        length_unit=unit,
+        by_length=scored(groups),
+        by_unknown=() if unknown is None else scored(group_by_unknown(unknown)),
+        frequencies_of="references" if frequencies is None else "training targets",
+        words=tuple(word_classes(hypotheses, lists, frequencies=frequencies, lowercase=lowercase)),
+        faults=find_faults(hypotheses, lists, sources, cut=cut),
+    )
+
+
+def length_groups(references: Sequence[tuple[str, ...]], sources: Sequence[str] | None) -> tuple[str, list[LineGroup]]:
+    """Unit and groups by the length of the sources, or of the first references where there are none.
+
+    Raises:
+        DataError: there are not as many sources as references.
+    """
+    if sources is None:
+        return group_by_length([alternatives[0] for alternatives in references])
+    if len(sources) != len(references):
+        raise DataError("sources and references differ in number", expected=len(references), found=len(sources))
+    return group_by_length(sources)
+
+
+def rows_of(measured: Measurement, group: LineGroup) -> Measurement:
+    """The same measurement of some lines only."""
+    return replace(measured, statistics=measured.statistics[list(group.rows)])
+
+
+def _score_group(
+    group: LineGroup, measured: Mapping[str, Measurement], bootstrap: int, seed: int, confidence: float
+) -> GroupScore:
+    scores = []
+    for name, whole in measured.items():
+        part = rows_of(whole, group)
+        drawn = part.values(bootstrap_sums(part.statistics, samples=bootstrap, seed=seed)) if bootstrap else None
+        scores.append(make_score(name, part, drawn, seed=seed, confidence=confidence))
+    return GroupScore(group.label, len(group.rows), tuple(scores))

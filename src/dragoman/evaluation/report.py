@@ -1,0 +1,157 @@
+"""What a person reads of a judgement: tables and sentences, for the terminal or as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dragoman.evaluation.breakdown import Breakdown, GroupScore
+from dragoman.evaluation.comparison import Comparison
+from dragoman.evaluation.contrast import Contrast, SentencePair
+from dragoman.evaluation.faults import Faults
+from dragoman.evaluation.scores import Score
+from dragoman.evaluation.tables import Table, fits
+from dragoman.evaluation.worst import SentenceScore, WorstSentences
+
+_FAULTS = {
+    "empty": "empty",
+    "copied": "copied from source",
+    "looping": "looping",
+    "cut": "cut at the limit",
+    "short": "far too short",
+    "long": "far too long",
+}
+_SHOWN = 6
+
+
+def breakdown_tables(breakdown: Breakdown) -> list[Table]:
+    """A breakdown as tables that keep within 80 columns, if need be without intervals."""
+    by = f"By {breakdown.length_of} length"
+    tables = [_groups(by, breakdown.length_unit, breakdown.by_length)]
+    if breakdown.by_unknown:
+        tables.append(_groups("By unknown pieces in the source", "pieces", breakdown.by_unknown))
+    rows = (
+        (one.label, f"{one.in_references:,}", _number(one.recall), _number(one.precision), _number(one.f1))
+        for one in breakdown.words
+    )
+    title = f"Words of the references by frequency in the {breakdown.frequencies_of}"
+    tables.append(Table(title, ("frequency", "words", "recall", "precision", "F1"), tuple(rows)))
+    tables.append(_fault_table(breakdown.faults))
+    return tables
+
+
+def contrast_tables(contrast: Contrast) -> list[Table]:
+    """A contrast as tables that keep within 80 columns."""
+    rows = tuple(
+        (label, f"{test.a.lines:,}", _number(test.a.value), _number(test.b.value),
+         f"{_signed(test.difference)} [{_signed(test.low)}, {_signed(test.high)}]", f"{test.p_randomisation:.3f}")
+        for label, test in contrast.by_length
+    )  # fmt: skip
+    metric = contrast.by_length[0][1].a.label
+    title = f"{metric} by {contrast.length_of} length"
+    tables = [Table(title, (contrast.length_unit, "lines", "A", "B", "B - A", "p"), rows)]
+    rows = tuple(
+        (a.label, f"{a.in_references:,}", _number(a.recall), _number(b.recall), _number(a.f1), _number(b.f1),
+         _signed(b.f1 - a.f1))
+        for a, b in contrast.words
+    )  # fmt: skip
+    title = f"Words of the references by frequency in the {contrast.frequencies_of}"
+    header = ("frequency", "words", "recall A", "recall B", "F1 A", "F1 B", "B - A")
+    tables.append(Table(title, header, rows))
+    counts = [(name, *(getattr(one, name) for one in contrast.faults)) for name in _FAULTS]
+    rows = tuple(
+        (_FAULTS[name], f"{len(a):,}", f"{len(b):,}", f"{len(b) - len(a):+,}") for name, a, b in counts if a is not None
+    )
+    tables.append(Table("Faulty outputs", ("fault", "A", "B", "B - A"), rows))
+    return tables
+
+
+def worst_text(worst: WorstSentences) -> str:
+    """Sentences for the terminal, worst first."""
+    return "\n\n".join([f"Worst by {worst.label}", *map(_worst_lines, worst.sentences)])
+
+
+def leads_text(contrast: Contrast) -> str:
+    """Sentences for the terminal: where A is ahead, then where B is."""
+    parts = []
+    for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
+        parts.append(f"Where {name} is ahead by {contrast.sentence_metric}" + ("" if pairs else ": nowhere"))
+        parts += map(_pair_lines, pairs)
+    return "\n\n".join(parts)
+
+
+def markdown_report(
+    scores: Sequence[Score], breakdown: Breakdown | None = None, worst: WorstSentences | None = None
+) -> str:
+    """Scores, tables and sentences as one Markdown page."""
+    parts = ["# Evaluation", "\n".join(f"- {_literal(str(one))}" for one in scores)]
+    if breakdown is not None:
+        parts += [table.to_markdown() for table in breakdown_tables(breakdown)]
+    if worst is not None:
+        parts += [f"### Worst by {worst.label}", *(_indented(_worst_lines(one)) for one in worst.sentences)]
+    return "\n\n".join(parts) + "\n"
+
+
+def comparison_report(comparison: Comparison, contrast: Contrast) -> str:
+    """A paired test, tables and sentences as one Markdown page."""
+    parts = ["# Comparison", _literal(str(comparison)), *(one.to_markdown() for one in contrast_tables(contrast))]
+    for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
+        heading = f"### Where {name} is ahead by {contrast.sentence_metric}"
+        parts += [heading, *(_indented(_pair_lines(one)) for one in pairs)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _groups(title: str, unit: str, groups: Sequence[GroupScore]) -> Table:
+    def table(shown: Callable[[Score], str]) -> Table:
+        rows = tuple((one.label, f"{one.lines:,}", *map(shown, one.scores)) for one in groups)
+        return Table(title, (unit, "lines", *(one.label for one in groups[0].scores)), rows)
+
+    whole = table(_with_interval)
+    return whole if fits(whole) else table(lambda one: _number(one.value))
+
+
+def _fault_table(faults: Faults) -> Table:
+    rows = []
+    for name in _FAULTS:
+        numbers = getattr(faults, name)
+        if numbers is None:
+            continue
+        more = " ..." if len(numbers) > _SHOWN else ""
+        rows.append((_FAULTS[name], f"{len(numbers):,}", " ".join(map(str, numbers[:_SHOWN])) + more))
+    return Table("Faulty outputs", ("fault", "outputs", "line numbers"), tuple(rows))
+
+
+def _with_interval(one: Score) -> str:
+    return _number(one.value) + ("" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]")
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}"  # never -0.00
+
+
+def _worst_lines(one: SentenceScore) -> str:
+    texts = [("hypothesis", one.hypothesis), *(("reference", text) for text in one.references)]
+    return _labelled(f"line {one.line}: {one.value:.2f}", one.source, texts)
+
+
+def _pair_lines(one: SentencePair) -> str:
+    texts = [("A", one.hypothesis_a), ("B", one.hypothesis_b), *(("reference", text) for text in one.references)]
+    return _labelled(f"line {one.line}: A {one.a:.2f}, B {one.b:.2f}", one.source, texts)
+
+
+def _labelled(head: str, source: str | None, texts: Sequence[tuple[str, str]]) -> str:
+    known = [] if source is None else [("source", source)]
+    lines: Iterator[str] = (f"  {name:<10}  {text}".rstrip() for name, text in [*known, *texts])
+    return "\n".join([head, *lines])
+
+
+def _indented(text: str) -> str:
+    """A block that Markdown leaves as it is."""
+    return "\n".join(f"    {line}" for line in text.split("\n"))
+
+
+def _literal(text: str) -> str:
+    return f"`{text}`"

@@ -1,0 +1,111 @@
+"""The sentences that a system translates worst, or far worse than another: for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.references import References, reference_lists
+
+# What a single sentence is judged by: BLEU of one sentence is mostly zero, exact match tells not how far off it is.
+_OF_A_SENTENCE = {"bleu": "chrf", "exact": "cer", "word_error": "wer"}
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """One sentence and its score.
+
+    Attributes:
+        line: its number, from 1.
+        value: the score of this sentence alone, in percent.
+        hypothesis: the output.
+        references: what was accepted.
+        source: what was translated, if known.
+    """
+
+    line: int
+    value: float
+    hypothesis: str
+    references: tuple[str, ...]
+    source: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; a source that is not known is left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class WorstSentences:
+    """Sentences by their own scores, worst first.
+
+    Attributes:
+        label: the metric's usual name.
+        sentences: as many as were asked for, or all there are.
+    """
+
+    label: str
+    sentences: tuple[SentenceScore, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"metric": self.label, "sentences": [one.to_dict() for one in self.sentences]}
+
+
+def worst_sentences(
+    hypotheses: Sequence[str],
+    references: References,
+    sources: Sequence[str] | None = None,
+    *,
+    metric: str = "chrf",
+    count: int = 10,
+    target_language: str | None = None,
+    lowercase: bool = False,
+) -> WorstSentences:
+    """The sentences with the worst scores; of equal ones the first.
+
+    Args:
+        hypotheses: one line for each item.
+        references: for each item one line, or a sequence of alternatives.
+        sources: what was translated, to be shown beside it.
+        metric: a name from `METRICS`; BLEU is replaced by chrF, exact match by CER and word error by WER.
+        count: how many.
+        target_language: as for `score`.
+        lowercase: ignore case.
+
+    Raises:
+        DataError: the counts differ, there is nothing to score, or references are missing or all blank.
+        ConfigError: there is no such metric.
+    """
+    lists = reference_lists(hypotheses, references)
+    measured, values = measure_sentences(
+        metric, hypotheses, lists, target_language=target_language, lowercase=lowercase
+    )
+    order = np.argsort(values if measured.higher_is_better else -values, kind="stable")[:count].tolist()
+    return WorstSentences(
+        measured.label,
+        tuple(
+            SentenceScore(
+                row + 1, float(values[row]), hypotheses[row], lists[row], None if sources is None else sources[row]
+            )
+            for row in order
+        ),
+    )
+
+
+def measure_sentences(
+    metric: str,
+    hypotheses: Sequence[str],
+    references: Sequence[tuple[str, ...]],
+    *,
+    target_language: str | None,
+    lowercase: bool,
+) -> tuple[Measurement, Float64[np.ndarray, " lines"]]:
+    """The measurement that fits single sentences, and the value of each."""
+    name = _OF_A_SENTENCE.get(metric, metric)
+    measured = measure(name, hypotheses, references, target_language=target_language, lowercase=lowercase)
+    return measured, measured.values(measured.statistics)
