@@ -1,68 +1,159 @@
-"""Run a recipe from raw files to its row of the table: train, translate the test set, score.
+"""Run a recipe from raw files to its row of the table: train, translate, score.
 
-    python recipes/run.py multi30k-en-de --data DIR [--out runs] [--set KEY=VALUE]
+    python recipes/run.py multi30k-en-de --data DIR [--out runs] [--seeds 1,2,3] [--ensemble] [--test] [--set KEY=VALUE]
 
-`--data` is the folder that the recipe's `${DATA}` stands for. An interrupted run goes on where it stopped; a finished
-one is only judged again. Prints one JSON row, which also lands in the run directory as `result.json`.
+`--data` is the folder that the recipe's `${DATA}` stands for. Settings are chosen on the dev set, which is what is
+judged; `--test` judges the test set, once all seeds are trained, and once per version of the recipe: asked again, it
+tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again.
+
+Prints a JSON row for each seed, with `--ensemble` one of all of them together, and of several seeds one of the means
+and standard deviations. The rows also land beside the runs as `result-dev.json` and `result-test.json`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
+import statistics
 import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments, read_toml
+from dragoman.data import Prepared
 from dragoman.decoding import TextScorer, summarize
+from dragoman.decoding.judge import read_test_set
+from dragoman.evaluation import group_references, score
 from dragoman.text import read_lines
 
 HERE = Path(__file__).parent
 
 
-def judge(model: Path, data: Path, test: dict[str, Any]) -> dict[str, Any]:
-    """Scores of translations with their signatures, or how likely the model finds a text."""
+def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -> dict[str, Any]:
+    """Scores of translations with their signatures, or how likely the (first) model finds a text.
+
+    Args:
+        models: one run, or several that decide together.
+        part: "dev" or "test".
+        data: the folder of the corpora.
+        test: the recipe's entry in `tests.toml`.
+    """
+    dev = Prepared.open(models[0] / "data") if part == "dev" else None
     if "text" in test:
-        lines = [line.text for line in read_lines(data / test["text"])]
-        return summarize(TextScorer.from_pretrained(model).score(lines)).to_dict()
+        lines = dev.dev_target if dev else [line.text for line in read_lines(data / test["text"])]
+        return summarize(TextScorer.from_pretrained(models[0]).score(lines)).to_dict()
     group = test.get("group", False)
-    files = data / test["source"], data / test["reference"]
-    return dragoman.evaluate(model, *files, metrics=test["metrics"], group=group).to_dict()
+    if dev is None:
+        sources, answers = read_test_set(data / test["source"], data / test["reference"], group=group)
+    elif group:
+        sources, answers = group_references(dev.dev_source, dev.dev_target)
+    else:
+        sources, answers = dev.dev_source, [(line,) for line in dev.dev_target]
+    translator = dragoman.Translator.from_pretrained(models)
+    options = {key: test[key] for key in ("tokenize", "lowercase") if key in test}
+    outputs = [one.text for one in translator.translate(sources)]
+    scores = score(outputs, answers, metrics=test["metrics"], target_language=translator.languages.target, **options)
+    return {"lines": len(sources), "scores": [one.to_dict() for one in scores]}
 
 
-def main() -> None:
-    """Train, judge, print the row."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tests = tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
-    parser.add_argument("name", choices=sorted(tests))
-    parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
-    parser.add_argument("--out", default=Path("runs"), type=Path, help="where run directories go")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
-    options = parser.parse_args()
+def once(file: Path, version: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What was found when this version of a recipe was looked at before, or what is found now, which is kept."""
+    if file.exists():
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["version"] == version:
+            return kept["found"]
+    found = look()
+    file.write_text(json.dumps({"version": version, "found": found}, indent=2) + "\n", encoding="utf-8")
+    return found
 
-    os.environ["DATA"] = str(options.data)
-    out = options.out / options.name
-    config = make_config(
-        merge(read_toml(HERE / f"{options.name}.toml"), parse_assignments(options.set), {"out": str(out)})
+
+def judged(
+    file: Path, name: str, changes: list[str], models: list[Path], part: str, data: Path, test: dict[str, Any]
+) -> dict[str, Any]:
+    """`judge`, but the test set only once per version of the recipe."""
+    if part == "dev":
+        return judge(models, part, data, test)
+    recipe = (HERE / f"{name}.toml").read_text(encoding="utf-8")
+    version = json.dumps([recipe, changes, test, [out.name for out in models]], sort_keys=True)
+    return once(file, hashlib.sha256(version.encode()).hexdigest(), lambda: judge(models, part, data, test))
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means and standard deviations over the seeds (n - 1 below the root)."""
+    shared = {key: rows[0][key] for key in ("recipe", "part", "threads", "machine")}
+    found: dict[str, Any] = {**shared, "seeds": [row["seed"] for row in rows]}
+    found["minutes"] = round(statistics.mean(row["minutes"] for row in rows), 1)
+    if "scores" not in rows[0]:
+        values = [row["perplexity"] for row in rows]
+        return {**found, "perplexity": {"mean": statistics.mean(values), "sd": statistics.stdev(values)}}
+    found["scores"] = []
+    for scores in zip(*(row["scores"] for row in rows), strict=True):
+        values = [one["value"] for one in scores]
+        facts = {"name": scores[0]["name"], "mean": statistics.mean(values), "sd": statistics.stdev(values)}
+        found["scores"].append({**facts, "values": values, "signature": scores[0]["signature"]})
+    return found
+
+
+def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[str, Any]:
+    """Train with a seed, or go on; the facts of the run.
+
+    Raises:
+        SystemExit: a signal stopped the training.
+    """
+    given = {"out": str(out)} if seed is None else {"out": str(out), "training": {"seed": seed}}
+    run = dragoman.train(
+        make_config(merge(read_toml(HERE / f"{name}.toml"), parse_assignments(changes), given)), resume=True
     )
-    run = dragoman.train(config, resume=True)
     if run.exit_status:
         raise SystemExit(run.exit_status)
-    row = {
-        "recipe": options.name,
+    return {
+        "recipe": name,
+        "seed": run.config.training.seed,
         "minutes": round(run.progress.seconds / 60, 1),
         "updates": run.progress.step,
         "target_tokens": run.progress.labels,
         "threads": run.config.training.threads or int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
         "machine": platform.machine(),
-        **judge(out, options.data, tests[options.name]),
     }
-    (out / "result.json").write_text(json.dumps(row, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(row, ensure_ascii=False))
+
+
+def main() -> None:
+    """Train all seeds, judge, print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tests = tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
+    parser.add_argument("name", choices=sorted(tests))
+    parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
+    parser.add_argument("--out", default=Path("runs"), type=Path, help="where run directories go")
+    parser.add_argument("--seeds", help="one run for each, as NAME/seed-N; the recipe's own alone if left out")
+    parser.add_argument("--ensemble", action="store_true", help="also judge all seeds together")
+    parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
+    options = parser.parse_args()
+
+    os.environ["DATA"] = str(options.data)
+    home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
+    seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else [None]
+    runs = {home if seed is None else home / f"seed-{seed}": seed for seed in seeds}
+    facts = {out: train(options.name, out, seed, options.set) for out, seed in runs.items()}
+    rows = []
+    for out, own in facts.items():
+        found = judged(out / "judged.json", options.name, options.set, [out], part, options.data, test)
+        rows.append({"part": part, **own, **found})
+    if options.ensemble and len(runs) > 1:
+        every = list(facts.values())
+        together = {"seed": [own["seed"] for own in every], "minutes": sum(own["minutes"] for own in every)}
+        found = judged(home / "judged.json", options.name, options.set, list(runs), part, options.data, test)
+        rows.append({"part": part, **every[0], **together, **found})
+    if len(runs) > 1:
+        rows.append(summary(rows[: len(runs)]))
+    (home / f"result-{part}.json").write_text(json.dumps(rows, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.decoding import Translation as Translation
     from dragoman.decoding import Translator as Translator
     from dragoman.decoding import evaluate as evaluate
+    from dragoman.decoding import tune as tune
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import compare as compare
     from dragoman.evaluation import score as score
@@ -62,6 +63,7 @@ _HOMES = {
     "save_pretrained": "dragoman.models",
     "score": "dragoman.evaluation",
     "train": "dragoman.training",
+    "tune": "dragoman.decoding",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "save_pretrained",
     "score",
     "train",
+    "tune",
 ]
 
 

@@ -134,13 +134,18 @@ def test_score_of_pairs_ends_with_the_perplexity_of_their_targets(
     assert found.err == ""
 
 
-def test_mistakes_of_score_are_told(dragoman: Command, model: Path, counted: Path, tmp_path: Path) -> None:
+def test_mistakes_of_score_are_told(
+    dragoman: Command, model: Path, causal_model: Path, counted: Path, tmp_path: Path
+) -> None:
     (tmp_path / "text").write_bytes(DATA)
     text = ("--text", tmp_path / "text")
     refused(dragoman("score", model, *text), "scores no text by itself", "--source and --target")
     refused(dragoman("score", model, "--source", text[1]), "give --text, or --source and --target", "--source")
     refused(dragoman("score", counted, *text, "--target", text[1]), "--text, --target")
     refused(dragoman("score", counted, "--text", tmp_path / "none"), "cannot read the file")
+    pairs = ("--source", text[1], "--target", text[1])
+    refused(dragoman("score", counted, *pairs), "a Markov model scores lines of one text, not pairs", "--text")
+    refused(dragoman("score", causal_model, *pairs), "a causal model scores lines of one text, not pairs", "--text")
 
 
 # info

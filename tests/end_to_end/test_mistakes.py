@@ -153,6 +153,8 @@ def test_options_of_other_verbs_are_checked(
     refused(dragoman("complete", causal_model, "--beam-size", 2, "--nbest", 3), "n_best 3 is more than beam_size 2")
     refused(dragoman("average", run, "--last", 9, "--out", tmp_path / "a"), str(run), "not so many checkpoints")
     refused(dragoman("average", run, "--last", 0, "--out", tmp_path / "a"), "--last")
+    refused(dragoman("average", tmp_path / "none", "--last", 1, "--out", tmp_path / "a"), "no run here")
+    refused(dragoman("train", "--resume", "--out", tmp_path / "a"), f"{tmp_path / 'a'}: there is no run here to go on")
     refused(dragoman("demo", "--direction", "zh-fr", "--out", tmp_path / "a"), "zh-en or en-zh")
     refused(dragoman("tranlsate"), "tranlsate")
     assert not (tmp_path / "a").exists()

@@ -14,8 +14,9 @@ from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.training import average, demo, prepare, train
+from dragoman.cli.tuning import synthesize, tune
 
-VERBS = (train, prepare, translate, evaluate, compare, score, complete, explain, average, info, demo)
+VERBS = (train, prepare, translate, evaluate, compare, tune, synthesize, score, complete, explain, average, info, demo)
 
 
 def make_app() -> typer.Typer:

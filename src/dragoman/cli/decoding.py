@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from dragoman.cli.options import (
     DecodingSet,
     Device,
     Engine,
+    Ensemble,
     Json,
     LengthPenalty,
     Model,
@@ -37,9 +37,7 @@ def translate(
     output: Annotated[
         Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")
     ] = None,
-    ensemble: Annotated[
-        list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.", metavar="MODEL")
-    ] = None,
+    ensemble: Ensemble = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
@@ -141,8 +139,12 @@ def score(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Tell how likely each line or pair is. A natural log-probability each, `</s>` included; perplexity at the end."""
+    """Tell how likely each line or pair is. A natural log-probability each, `</s>` included; perplexity at the end.
+
+    A Transformer is run by its PyTorch modules in float32 here, whatever `translate` chooses.
+    """
     from dragoman.decoding import TextSummary, format_score
+    from dragoman.files import json_text
 
     if source is None and target is None:
         scores: Iterator[PairScore | TextScore] = _text_scores(model, text, device)
@@ -154,7 +156,7 @@ def score(
             stream.write(format_score(one, tokens=tokens, as_json=as_json) + "\n")
             total += TextSummary.of(one)
         if as_json and summary:
-            stream.write(json.dumps({"summary": total.to_dict()}) + "\n")
+            stream.write(json_text({"summary": total.to_dict()}) + "\n")
     if not (as_json and summary):
         print(total, file=sys.stderr)
 
@@ -170,13 +172,18 @@ def _pair_scores(
     model: Path, text: Path | None, source: Path | None, target: Path | None, device: str
 ) -> Iterator[PairScore]:
     from dragoman.decoding import Translator
-    from dragoman.errors import ConfigError
+    from dragoman.decoding.language_model import family_of
+    from dragoman.errors import ConfigError, ModelError
     from dragoman.text import ParallelCorpus
 
     if text is not None or source is None or target is None:
         given = {"--text": text, "--source": source, "--target": target}
         found = ", ".join(name for name, value in given.items() if value is not None)
         raise ConfigError("give --text, or --source and --target", found=found)
+    if (family := family_of(model)) != "transformer":
+        hint = "give the lines to be scored with --text, or on standard input"
+        message = f"a {family} model scores lines of one text, not pairs"
+        raise ModelError(message, file=model, found="--source, --target", hint=hint)
     pairs = list(ParallelCorpus.from_files([source], [target]))
     translator = Translator.from_pretrained(model, device=device, engine="module")
     return iter(translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]))

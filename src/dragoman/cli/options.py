@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -51,6 +50,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[str, typer.Option(help="How the model is run: auto, native, packed or module.")]
 Precision = Annotated[str, typer.Option(help="Of products: auto, float32, int8 or bfloat16.")]
+Ensemble = Annotated[
+    list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.", metavar="MODEL")
+]
 BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: the model's]")]
 LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
@@ -140,7 +142,9 @@ def open_output(path: Path | None, source: Path | None) -> Any:
 
 def print_json(value: object, indent: int | None = 2) -> None:
     """JSON on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=indent))
+    from dragoman.files import json_text
+
+    print(json_text(value, indent=indent))
 
 
 def silent(_: str) -> None:

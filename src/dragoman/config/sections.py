@@ -36,7 +36,8 @@ S = TypeVar("S", bound="Section")
 class Section(BaseModel):
     """One frozen table of settings; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # A section is built when it is first used: translating needs two of them.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def replace(self: S, changes: Mapping[str, object]) -> S:
         """A copy with the named fields changed, validated again.
@@ -65,6 +66,9 @@ class ModelConfig(Section):
     activation_dropout: Rate = Field(0.0, description="inside the feed-forward block")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before each sub-layer, or after (the paper)")
     norm_eps: Annotated[float, Field(gt=0)] = 1e-5
+    init: Literal["xavier", "depth-scaled"] = Field(
+        "xavier", description="of the layers' matrices; depth-scaled: smaller the deeper, for many layers of post norm"
+    )
     activation: Literal["relu", "gelu", "silu"] = "relu"
     tie_embeddings: Literal["none", "decoder", "all"] | None = Field(
         None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
@@ -136,6 +140,23 @@ class DataConfig(Section):
     )
     drop_duplicates: bool = Field(False, description="keep one of each exactly repeated pair")
     drop_overlap: bool = Field(False, description="leave out training pairs whose source or target is in dev")
+    repeat: tuple[Positive, ...] = Field(
+        (), description="how often an epoch has each training file: source files first, then pairs; once if unset"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> DataConfig:
+        files = (*self.source, *self.pairs, *self.text)
+        if self.repeat and len(self.repeat) != len(files):
+            raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
+        if self.repeat and len(set(files)) < len(files):
+            raise ValueError("a training file is named twice; repeat alone says how often it is seen")
+        return self
+
+    @property
+    def repeats(self) -> dict[str, int]:
+        """How often each training file that `repeat` names is to be seen in an epoch."""
+        return dict(zip((*self.source, *self.pairs, *self.text), self.repeat, strict=False))
 
 
 class TokenizerConfig(Section):
@@ -151,6 +172,9 @@ class TokenizerConfig(Section):
     joint: bool | None = Field(None, description="one vocabulary for both sides; by measured overlap if unset")
     min_count: Positive = Field(1, description="word and character: rarer ones become <unk>")
     character_coverage: Annotated[float, Field(gt=0, le=1)] = 0.9995
+    symbols: tuple[str, ...] = Field(
+        (), description="texts that are one entry each, such as the tags <bt> and <st> before made-up sources"
+    )
 
 
 class MarkovConfig(Section):
@@ -177,6 +201,16 @@ class TrainingConfig(Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip_norm: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 leaves it alone")
     label_smoothing: Rate | None = Field(None, description="share of the label that is spread over all tokens")
+    bpe_dropout: Rate = Field(
+        0.0, description="subword regularisation: merges of BPE left out, with this probability, anew in each epoch"
+    )
+    unigram_alpha: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="the same for unigram: segmentations drawn by their probability to the power of this"
+    )
+    sampled_sides: Literal["both", "source", "target"] = Field("both", description="where subwords are drawn anew")
+    r_drop: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of the agreement between two passes under different dropout (alpha of R-Drop)"
+    )
     max_steps: Positive | None = None
     max_minutes: Annotated[float, Field(gt=0)] | None = Field(None, description="stop after this much training time")
     patience: NotNegative | None = Field(None, description="stop after so many validations without a better one")
@@ -222,7 +256,14 @@ class DecodingConfig(Section):
     )
     max_length_factor: Annotated[float, Field(ge=0)] = 1.0
     max_length_offset: NotNegative = Field(50, description="the paper's: input length + 50")
+    max_source_length: Positive = Field(
+        1024, description="tokens of a source; longer ones are cut there, with a warning"
+    )
     no_repeat_ngram: NotNegative = Field(0, description="no n-gram of this size twice in one output; 0 is off")
+    loop_guard: NotNegative = Field(
+        3, description="a translation that goes in circles up to max_length is searched for once more, with no n-gram "
+        "of this size twice; 0 is off"
+    )  # fmt: skip
     sampling: bool = Field(False, description="draw tokens instead of searching for the likeliest output")
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: NotNegative = Field(0, description="sample among the k likeliest tokens; 0 is all")
@@ -242,13 +283,20 @@ class TrainConfig(Section):
     """Everything `train` needs: the tree that is written to `config.toml`."""
 
     out: PathText = Field(description="the run directory")
-    data: DataConfig = DataConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    model: ModelConfig = ModelConfig()
-    markov: MarkovConfig = MarkovConfig()
-    training: TrainingConfig = TrainingConfig()
-    validation: ValidationConfig = ValidationConfig()
-    decoding: DecodingConfig = DecodingConfig()
+    data: DataConfig = Field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    markov: MarkovConfig = Field(default_factory=MarkovConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    validation: ValidationConfig = Field(default_factory=ValidationConfig)
+    decoding: DecodingConfig = Field(default_factory=DecodingConfig)
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainConfig:
+        model = self.model
+        if self.training.r_drop and not any((model.attention_dropout, model.activation_dropout, model.dropout != 0)):
+            raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
+        return self
 
 
 # The settings of `data` that say where the files are.

@@ -14,11 +14,13 @@ from dragoman.data.batching import (
 )
 from dragoman.data.filtering import Counts
 from dragoman.data.prepare import Prepared, prepare
+from dragoman.data.resampling import EpochStores
 from dragoman.data.store import TokenStore
 
 __all__ = [
     "Batch",
     "Counts",
+    "EpochStores",
     "Prepared",
     "TextBatch",
     "TokenStore",

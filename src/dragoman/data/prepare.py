@@ -17,14 +17,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import FILE_KEYS, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
-from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
@@ -201,9 +202,11 @@ def _build(
     counts["dev"].unreadable(reading.skipped)
 
     pairs = corpora.encode(kept, tokenizers, data, counts["train"], limit_ratio=True)
-    TokenStore.write(folder / "train", ((source, target) for _, source, target in pairs), vocabulary_size=size)
+    train = TokenStore.write(folder / "train", _repeated(pairs, data.repeats), vocabulary_size=size)
     for part, count in counts.items():
         _tell(part, count, report)
+    if data.repeat:
+        report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": tokenizers.source, "target": tokenizers.target}
     return {
         "held_out": chosen is not None,
@@ -213,6 +216,12 @@ def _build(
         "joint": tokenizers.joint,
         "settings": config.model_dump(mode="json", include={"data", "tokenizer"}),
     }
+
+
+def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[list[int], list[int]]]:
+    """The ids of each pair, as often as its file is to be seen."""
+    for pair, source, target in pairs:
+        yield from repeat((source, target), times.get(pair.file, 1))
 
 
 def _tell(part: str, count: Counts, report: Callable[[str], None]) -> None:

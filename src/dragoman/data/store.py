@@ -12,8 +12,9 @@ import json
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedIOBase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from dragoman.errors import DataError
 from dragoman.files import flush_directory, write_new_file
 
 FORMAT = 1
-_SIDES = ("source", "target")
+SIDES = ("source", "target")
 _MAX_JSON = 2**20
 _DTYPES = {"H": "<u2", "I": "<u4"}
 
@@ -60,6 +61,20 @@ class TokenStore:
             raise IndexError(f"pair {index} of {len(self)}")
         offsets = self._offsets[side]
         return self._tokens[side][offsets[index] : offsets[index + 1]]
+
+    def with_rows(self, changed: Mapping[str, Sequence[Sequence[int]]]) -> TokenStore:
+        """The same pairs, in memory, with other ids on some sides.
+
+        Args:
+            changed: for "source", "target" or both, the unframed ids of every pair.
+        """
+        tokens, offsets = dict(self._tokens), dict(self._offsets)
+        for side, rows in changed.items():
+            lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(self))
+            offsets[side] = np.concatenate([[0], np.cumsum(lengths)])
+            kind, count = tokens[side].dtype, int(offsets[side][-1])
+            tokens[side] = np.fromiter(chain.from_iterable(rows), dtype=kind, count=count)
+        return TokenStore(self.directory, tokens, offsets)
 
     @classmethod
     def write(
@@ -113,7 +128,7 @@ class TokenStore:
         for name, facts in description["files"].items():
             _check_file(directory / name, facts, verify=verify)
         tokens, offsets = {}, {}
-        for side in _SIDES:
+        for side in SIDES:
             tokens[side] = _map(directory / f"{side}.tokens", dtype)
             offsets[side] = path_offsets = _map(directory / f"{side}.offsets", np.dtype("<i8"))
             if (
@@ -135,7 +150,7 @@ def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
             for writer, ids in zip(writers, pair, strict=True):
                 writer.add(ids)
         facts: dict[str, dict[str, object]] = {}
-        for side, writer in zip(_SIDES, writers, strict=True):
+        for side, writer in zip(SIDES, writers, strict=True):
             facts[f"{side}.tokens"] = writer.finish()
             offsets = writer.offsets()
             write_new_file(directory / f"{side}.offsets", offsets)
@@ -173,7 +188,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as stream:
             description = json.loads(stream.read(_MAX_JSON).decode("utf-8"))
-        files = {f"{side}.{kind}" for side in _SIDES for kind in ("tokens", "offsets")}
+        files = {f"{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")}
         sound = (
             description["format"] == FORMAT
             and description["dtype"] in _DTYPES.values()

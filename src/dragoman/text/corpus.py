@@ -6,6 +6,7 @@ import json
 import math
 import re
 import statistics
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,8 +42,28 @@ class Pair(NamedTuple):
         return all(side.strip() for side in self.sides)
 
 
+class Corpus(ABC):
+    """Files that are read as one stream of pairs, again and again."""
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[str, ...]:
+        """Every file, in reading order."""
+
+    @abstractmethod
+    def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
+        """The pairs; `counts` is filled in with those read, replaced and skipped."""
+
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of each file, as `sha256sum` prints it."""
+        return {path: file_hash(path) for path in self.files}
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self.read()
+
+
 @dataclass(frozen=True)
-class ParallelCorpus:
+class ParallelCorpus(Corpus):
     """Pairs from files, in the order of the files; may be iterated again and again, and is never held in memory.
 
     Empty lines are kept. With `on_bad_text = "skip"` a line that is not text takes its partner with it.
@@ -108,13 +129,6 @@ class ParallelCorpus:
     def files(self) -> tuple[str, ...]:
         """Every file of the corpus, in reading order."""
         return (*(path for both in self.aligned for path in both), *self.pairs)
-
-    def hashes(self) -> dict[str, str]:
-        """SHA-256 of each file, as `sha256sum` prints it."""
-        return {path: file_hash(path) for path in self.files}
-
-    def __iter__(self) -> Iterator[Pair]:
-        return self.read()
 
     def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
         """The pairs; `counts` is filled in with pairs read, and those with replaced or skipped text."""

@@ -10,15 +10,17 @@ import gzip
 import hashlib
 import stat
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from dragoman.errors import DataError
 
+T = TypeVar("T")
 BadText = Literal["stop", "replace", "skip"]
 MAX_LINE_BYTES = 16 * 2**20
 _BOM = b"\xef\xbb\xbf"
@@ -30,6 +32,13 @@ class Line(NamedTuple):
     number: int
     text: str
     problem: DataError | None = None
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The same items, `size` at a time, as they come."""
+    stream = iter(items)
+    while chunk := list(islice(stream, size)):
+        yield chunk
 
 
 @dataclass

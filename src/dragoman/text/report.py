@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from dragoman.text.corpus import SUSPICIOUS_LENGTH, SUSPICIOUS_RATIO, Pair
 from dragoman.text.keys import skeleton, text_hash
-from dragoman.text.side_report import SideReport, SideTally, chunks, damage_warnings, side_lines
+from dragoman.text.lines import chunks
+from dragoman.text.side_report import Report, SideReport, SideTally, damage_warnings, side_lines, untrained
 from dragoman.text.sides import SideProfiles
 
 _EXAMPLES = 5
+_CHUNK = 5000
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class HeldOutReport:
 
 
 @dataclass(frozen=True)
-class CorpusReport:
+class CorpusReport(Report):
     """What `corpus_report` found.
 
     Attributes:
@@ -65,18 +67,45 @@ class CorpusReport:
     dev: HeldOutReport | None = None
     test: HeldOutReport | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """The report as plain values for JSON, warnings included."""
-        return {**asdict(self), "warnings": list(self.warnings)}
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.pairs:,} pairs"
+        yield from side_lines("source", self.source)
+        yield from side_lines("target", self.target)
+        yield f"exact repetitions of a pair: {self.duplicate_pairs:,}"
+        yield f"sources with several targets: {self.ambiguous_sources:,}"
+        yield f"target is a copy of the source: {self.copies:,}"
+        yield f"unusual ratio of lengths: {_said(self.length_outliers)}"
+        yield f"sides probably exchanged: {_said(self.swapped)}"
+        for name, part in untrained(self.dev, self.test):
+            yield f"{part.pairs:,} {name} pairs, empty: {part.empty_source:,} sources, {part.empty_target:,} targets"
+            yield (
+                f"of them in training: {part.source_in_train:,} sources, {part.target_in_train:,} targets, "
+                f"{part.pair_in_train:,} pairs"
+            )
+            yield f"{name} sides probably exchanged: {_said(part.swapped)}"
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What deserves a look before training, one sentence each."""
-        return tuple(_warnings(self))
-
-    def lines(self) -> list[str]:
-        """The report as readable lines."""
-        return list(_lines(self))
+    def _warnings(self) -> Iterator[str]:
+        pairs = max(self.pairs, 1)
+        empty = self.source.empty + self.target.empty
+        if empty:
+            yield f"{empty:,} lines are empty: their pairs are left out of training"
+        if self.duplicate_pairs > 0.05 * pairs:
+            yield f"{self.duplicate_pairs:,} pairs are exact repetitions: consider drop_duplicates"
+        if self.copies > 0.05 * pairs:
+            yield f"{self.copies:,} targets are copies of their source: a model learns to copy"
+        if self.length_outliers.count > 0.01 * pairs:
+            yield f"pairs with an unusual ratio of lengths: {_said(self.length_outliers)}"
+        if self.swapped.count > max(2, 0.001 * pairs):
+            yield f"source and target are probably exchanged in {_said(self.swapped)}"
+        yield from damage_warnings(self.source, self.target)
+        for name, part in untrained(self.dev, self.test):
+            if part.swapped.count > 0.5 * part.pairs:
+                yield f"the {name} files look exchanged: source where target should be"
+            if part.pair_in_train or part.source_in_train > 0.01 * part.pairs:
+                yield (
+                    f"{part.source_in_train:,} {name} sources ({part.pair_in_train:,} whole pairs) are in training "
+                    "too: scores will flatter; consider drop_overlap"
+                )
 
 
 def corpus_report(
@@ -95,11 +124,11 @@ def corpus_report(
         DataError: a file cannot be read as text.
     """
     tally = _Tally(keys=dev is not None or test is not None)
-    for pairs in chunks(train):
+    for pairs in chunks(train, _CHUNK):
         tally.add(pairs)
     usual = float(np.median(tally.ratios)) if len(tally.ratios) else 0.0
     outliers, swapped = _Finder(), _Finder()
-    for pairs in chunks(train):
+    for pairs in chunks(train, _CHUNK):
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         outliers.add(pairs, _far(sources, targets, usual))
         swapped.add(pairs, tally.profiles.exchanged(sources, targets, counted=True))
@@ -184,7 +213,7 @@ class _Finder:
 
 def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
     keys, swapped, empty, total = Keys(), _Finder(), [0, 0], 0
-    for pairs in chunks(held_out):
+    for pairs in chunks(held_out, _CHUNK):
         total += len(pairs)
         for pair in pairs:
             keys.add(pair.source, pair.target)
@@ -217,53 +246,5 @@ def _far(sources: list[str], targets: list[str], usual: float) -> np.ndarray:
     return long & (np.abs(_log_ratios(sources, targets) - usual) > np.log(SUSPICIOUS_RATIO))
 
 
-def _lines(report: CorpusReport) -> Iterator[str]:
-    yield f"{report.pairs:,} pairs"
-    yield from side_lines("source", report.source)
-    yield from side_lines("target", report.target)
-    yield f"exact repetitions of a pair: {report.duplicate_pairs:,}"
-    yield f"sources with several targets: {report.ambiguous_sources:,}"
-    yield f"target is a copy of the source: {report.copies:,}"
-    yield f"unusual ratio of lengths: {_said(report.length_outliers)}"
-    yield f"sides probably exchanged: {_said(report.swapped)}"
-    for name, part in _held_out(report):
-        yield f"{part.pairs:,} {name} pairs, empty: {part.empty_source:,} sources, {part.empty_target:,} targets"
-        yield (
-            f"of them in training: {part.source_in_train:,} sources, {part.target_in_train:,} targets, "
-            f"{part.pair_in_train:,} pairs"
-        )
-        yield f"{name} sides probably exchanged: {_said(part.swapped)}"
-
-
-def _held_out(report: CorpusReport) -> Iterator[tuple[str, HeldOutReport]]:
-    for name, part in (("held-out", report.dev), ("test", report.test)):
-        if part is not None:
-            yield name, part
-
-
 def _said(finding: Finding) -> str:
     return f"{finding.count:,}" + (f" (first: {'; '.join(finding.examples)})" if finding.examples else "")
-
-
-def _warnings(report: CorpusReport) -> Iterator[str]:
-    pairs = max(report.pairs, 1)
-    empty = report.source.empty + report.target.empty
-    if empty:
-        yield f"{empty:,} lines are empty: their pairs are left out of training"
-    if report.duplicate_pairs > 0.05 * pairs:
-        yield f"{report.duplicate_pairs:,} pairs are exact repetitions: consider drop_duplicates"
-    if report.copies > 0.05 * pairs:
-        yield f"{report.copies:,} targets are copies of their source: a model learns to copy"
-    if report.length_outliers.count > 0.01 * pairs:
-        yield f"pairs with an unusual ratio of lengths: {_said(report.length_outliers)}"
-    if report.swapped.count > max(2, 0.001 * pairs):
-        yield f"source and target are probably exchanged in {_said(report.swapped)}"
-    yield from damage_warnings(report.source, report.target)
-    for name, part in _held_out(report):
-        if part.swapped.count > 0.5 * part.pairs:
-            yield f"the {name} files look exchanged: source where target should be"
-        if part.pair_in_train or part.source_in_train > 0.01 * part.pairs:
-            yield (
-                f"{part.source_in_train:,} {name} sources ({part.pair_in_train:,} whole pairs) are in training too: "
-                "scores will flatter; consider drop_overlap"
-            )

@@ -56,9 +56,10 @@ class SentencePieceTokenizer(SpecialIds):
         if self.decode(self.encode(_PROBE)) != _PROBE:
             raise DataError("the SentencePiece model changes text", file=name, hint="train it with this toolkit")
         self._model = model
-        self.kind: Literal["bpe", "unigram"] = (
-            "bpe" if _is_bpe(self._processor, BASE_ENTRIES + (self.mask is not None)) else "unigram"
-        )
+        self.kind: Literal["bpe", "unigram"] = "bpe" if _is_bpe(self._processor) else "unigram"
+        # Between the special ids and the first byte.
+        first = len(special_tokens(mask=self.mask is not None))
+        self._symbols = frozenset(range(first, self._processor.piece_to_id("<0x00>")))
 
     @classmethod
     def train(
@@ -69,6 +70,7 @@ class SentencePieceTokenizer(SpecialIds):
         vocab_size: int,
         character_coverage: float = 0.9995,
         mask: bool = False,
+        symbols: Sequence[str] = (),
     ) -> SentencePieceTokenizer:
         """Learn a model; the same texts give the same bytes.
 
@@ -79,6 +81,7 @@ class SentencePieceTokenizer(SpecialIds):
                 model: ask `len()`.
             character_coverage: share of the characters that get entries of their own; rarer ones are spelled in bytes.
             mask: reserve an id for `<mask>`.
+            symbols: texts that are one piece each wherever they stand.
 
         Raises:
             ConfigError: `vocab_size` does not even hold the characters; says what it must be.
@@ -93,7 +96,8 @@ class SentencePieceTokenizer(SpecialIds):
             SentencePieceTrainer.train(
                 sentence_iterator=parts, model_writer=model, model_type=kind, vocab_size=vocab_size,
                 pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=pad, unk_piece=unk, bos_piece=bos, eos_piece=eos,
-                control_symbols=more, unk_surface=UNKNOWN_TEXT, normalization_rule_name="identity", byte_fallback=True,
+                control_symbols=more, user_defined_symbols=list(symbols), unk_surface=UNKNOWN_TEXT,
+                normalization_rule_name="identity", byte_fallback=True,
                 remove_extra_whitespaces=False, split_digits=True, character_coverage=character_coverage,
                 hard_vocab_limit=False, max_sentence_length=16 * _PART,
                 num_threads=4,  # not the machine's: unigram sums in this order
@@ -138,6 +142,34 @@ class SentencePieceTokenizer(SpecialIds):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id, as SentencePiece writes it: U+2581 for a blank, `<0x0A>` for a byte."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def resampled(self, rows: Sequence[Sequence[int]], *, amount: float, seed: int) -> list[list[int]]:
+        """Other ids for the texts of some rows of ids; the same ones for the same rows, amount and seed.
+
+        Args:
+            rows: ids as `encode` gives them.
+            amount: of a BPE model the probability with which each merge is left out (BPE-dropout); of a unigram model
+                alpha: segmentations are drawn with their probability to the power of this, so less is wilder.
+            seed: 32 bits.
+        """
+        import sentencepiece
+
+        plain = [list(row) for row in rows]
+        if not plain:
+            return []
+        texts = self._processor.decode(plain, num_threads=1)
+        sentencepiece.set_random_generator_seed(seed)
+        # One thread: several would share out the texts, and with them the draws, by chance.
+        drawn = self._processor.encode(texts, enable_sampling=True, alpha=amount, nbest_size=-1, num_threads=1)
+        # A part of a line may begin or end within a character: such a text did not come back.
+        whole = (UNKNOWN_TEXT not in text for text in texts)
+        return [new if fit and self._has_symbols(new, old) else old
+                for old, new, fit in zip(plain, drawn, whole, strict=True)]  # fmt: skip
+
+    def _has_symbols(self, drawn: list[int], plain: list[int]) -> bool:
+        """Whether the symbols are still whole: unigram sampling cuts them up now and then."""
+        counts = (sum(i in self._symbols for i in ids) if self._symbols else 0 for ids in (drawn, plain))
+        return next(counts) == next(counts)
 
     def save(self, path: str | Path) -> None:
         """Write the model file, byte for byte as it was trained or loaded."""
@@ -199,6 +231,7 @@ def _unescape(match: re.Match[str]) -> str:
     return "\u2581" if match[1] == "_" else match[1]
 
 
-def _is_bpe(processor: SentencePieceProcessor, first: int) -> bool:
+def _is_bpe(processor: SentencePieceProcessor) -> bool:
     # BPE numbers its merges 0, -1, -2, ...; unigram has log-probabilities, all below zero.
+    first = processor.piece_to_id("<0xFF>") + 1
     return len(processor) <= first or processor.get_score(first) == 0

@@ -1,20 +1,19 @@
-"""One side of a corpus, or the whole of a text: lengths, and lines with something odd in them."""
+"""What the doctor says of any corpus; of one side of it, lengths and lines with something odd in them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
-_CHUNK = 5000
 _ODDITIES = {
     "blanks at an end": re.compile(r"\A\s|\s\Z"),
     "several blanks in a row": re.compile(r"\S\s\s+\S"),
@@ -24,6 +23,30 @@ _ODDITIES = {
     "replacement characters": re.compile("\ufffd"),
 }
 _NOT_NFC = "characters that are not composed (NFC)"
+
+
+@dataclass(frozen=True)
+class Report(ABC):
+    """What the doctor found in a corpus, for people and for programs."""
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain values for JSON, warnings included."""
+        return {**asdict(self), "warnings": list(self.warnings)}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What deserves a look before training, one sentence each."""
+        return tuple(self._warnings())
+
+    def lines(self) -> list[str]:
+        """The report as readable lines."""
+        return list(self._lines())
+
+    @abstractmethod
+    def _warnings(self) -> Iterator[str]: ...
+
+    @abstractmethod
+    def _lines(self) -> Iterator[str]: ...
 
 
 @dataclass(frozen=True)
@@ -82,18 +105,18 @@ def side_lines(name: str, side: SideReport) -> Iterator[str]:
     yield from (f"{name} lines with {oddity}: {count:,}" for oddity, count in sorted(side.oddities.items()))
 
 
+def untrained(dev: T | None, test: T | None) -> Iterator[tuple[str, T]]:
+    """The parts that are not trained on, as far as there are any, with their names."""
+    for name, part in (("held-out", dev), ("test", test)):
+        if part is not None:
+            yield name, part
+
+
 def damage_warnings(*sides: SideReport) -> Iterator[str]:
     """A sentence for each sign that the text was damaged before it came here."""
     for name in ("control characters", "replacement characters"):
         if count := sum(side.oddities.get(name, 0) for side in sides):
             yield f"{count:,} lines have {name}: the text was probably damaged earlier"
-
-
-def chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    """The same, some thousands at a time."""
-    stream = iter(items)
-    while chunk := list(islice(stream, _CHUNK)):
-        yield chunk
 
 
 def _lengths(counts: Counter[int]) -> Lengths:

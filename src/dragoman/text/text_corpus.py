@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.config import DataConfig
-from dragoman.text.corpus import Pair
-from dragoman.text.lines import BadText, ReadCounts, file_hash, scan_lines
+from dragoman.text.corpus import Corpus, Pair
+from dragoman.text.lines import BadText, ReadCounts, scan_lines
 
 
 class TextLine(Pair):
@@ -23,7 +23,7 @@ class TextLine(Pair):
 
 
 @dataclass(frozen=True)
-class TextCorpus:
+class TextCorpus(Corpus):
     """The lines of files, in their order; may be iterated again and again, and is never held in memory.
 
     Args:
@@ -41,13 +41,6 @@ class TextCorpus:
     def from_config(cls, data: DataConfig, part: Literal["train", "dev", "test"] = "train") -> TextCorpus:
         """The training, held-out or test text of a config; without any, `corpus.files` is empty."""
         return cls(data.text if part == "train" else getattr(data, f"{part}_text"), data.on_bad_text)
-
-    def hashes(self) -> dict[str, str]:
-        """SHA-256 of each file, as `sha256sum` prints it."""
-        return {path: file_hash(path) for path in self.files}
-
-    def __iter__(self) -> Iterator[Pair]:
-        return self.read()
 
     def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
         """The lines; `counts` is filled in with those read, replaced and skipped."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
+
+from dragoman.errors import ConfigError
 
 PAD, UNK, BOS, EOS, MASK = 0, 1, 2, 3, 4
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 MASK_TOKEN = "<mask>"
 # What an unknown token reads as in decoded text.
 UNKNOWN_TEXT = "\ufffd"
+# SentencePiece's names of bytes, its blank, and what we write its blank with.
+_TAKEN = re.compile("<0x[0-9A-F]{2}>|.*[\u2581\u241b]")
 
 Kind = Literal["bpe", "unigram", "word", "character"]
 
@@ -91,3 +96,16 @@ class SpecialIds:
 def special_tokens(*, mask: bool) -> tuple[str, ...]:
     """The special tokens in id order."""
     return (*SPECIALS, MASK_TOKEN) if mask else SPECIALS
+
+
+def check_symbols(symbols: Sequence[str]) -> None:
+    """Refuse texts that cannot be vocabulary entries of their own.
+
+    Raises:
+        ConfigError: one is empty, has a blank in it, means something already, or stands there twice.
+    """
+    for place, symbol in enumerate(symbols):
+        taken = symbol in special_tokens(mask=True) or _TAKEN.match(symbol) or symbol in symbols[:place]
+        if taken or symbol.split() != [symbol]:
+            expected = "texts such as <bt>: no blanks, no special tokens, none twice"
+            raise ConfigError("not a symbol for a vocabulary", expected=expected, found=repr(symbol))

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.text.choices import TextStatistics, choose_joint, choose_kind, choose_vocab_size
 from dragoman.text.corpus import Pair
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from dragoman.text.tokenizer import Kind, Tokenizer
+from dragoman.text.tokenizer import Kind, Tokenizer, check_symbols
 from dragoman.text.vocabulary import Vocabulary
 
 # SentencePiece holds its training text in memory: of larger corpora it sees an even sample.
@@ -142,13 +142,21 @@ class TokenizerPair:
 def _train(
     kind: Kind, texts: Iterable[str], statistics: TextStatistics, config: TokenizerConfig, mask: bool
 ) -> Tokenizer:
+    symbols = config.symbols
+    check_symbols(symbols)
+    if kind == "character" and symbols:
+        hint = "leave tokenizer.symbols out: characters spell a tag too"
+        raise ConfigError("a character vocabulary has no longer entries", found=", ".join(symbols), hint=hint)
     if kind in ("word", "character"):
-        return Vocabulary.train(kind, texts, min_count=config.min_count, size=config.vocab_size, mask=mask)
+        size = config.vocab_size
+        return Vocabulary.train(kind, texts, min_count=config.min_count, size=size, mask=mask, symbols=symbols)
     coverage = config.character_coverage
     size = config.vocab_size or choose_vocab_size(statistics, character_coverage=coverage)
     stride = math.ceil(statistics.lines / MAX_TRAINING_LINES) or 1
     sample = (text for i, text in enumerate(texts) if i % stride == 0)
-    return SentencePieceTokenizer.train(kind, sample, vocab_size=size, character_coverage=coverage, mask=mask)
+    return SentencePieceTokenizer.train(
+        kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols
+    )
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:

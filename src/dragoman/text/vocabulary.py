@@ -45,6 +45,7 @@ class Vocabulary(SpecialIds):
         min_count: int = 1,
         size: int | None = None,
         mask: bool = False,
+        symbols: Sequence[str] = (),
     ) -> Vocabulary:
         """The vocabulary of some texts, most frequent tokens first.
 
@@ -54,16 +55,18 @@ class Vocabulary(SpecialIds):
             min_count: rarer tokens are left out.
             size: at most so many entries, specials included.
             mask: reserve an id for `<mask>`.
+            symbols: words that are in it, however rare.
         """
         specials = special_tokens(mask=mask)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(text.split() if kind == "word" else text)
-        for special in special_tokens(mask=True):
-            del counts[special]
-        known = [token for token, count in counts.items() if count >= min_count]
-        known.sort(key=lambda token: (-counts[token], token))
-        return cls(kind, [*specials, *known][: None if size is None else max(size, len(specials))])
+        for known in (*special_tokens(mask=True), *symbols):
+            del counts[known]
+        frequent = [token for token, count in counts.items() if count >= min_count]
+        frequent.sort(key=lambda token: (-counts[token], token))
+        always = (*specials, *symbols)
+        return cls(kind, [*always, *frequent][: None if size is None else max(size, len(always))])
 
     def __len__(self) -> int:
         return len(self._tokens)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import shlex
+import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.files import write_bytes
+from dragoman.files import json_text, write_bytes
 from dragoman.training.progress import Progress
 from dragoman.training.validate import Validation
 
@@ -37,7 +39,7 @@ KINDS = {
         per="per target token",
         accuracy="teacher-forced",
         command='echo "..." | dragoman translate {name}',
-        python='import dragoman\ndragoman.Translator.from_pretrained("{name}").translate(["..."])[0].text',
+        python='import dragoman\ndragoman.Translator.from_pretrained({quoted}).translate(["..."])[0].text',
     ),
     "causal": Kind(
         title="a causal language model",
@@ -46,7 +48,7 @@ KINDS = {
         per="per token, `</s>` counted",
         accuracy="in percent, teacher-forced",
         command='dragoman complete {name} "..."\ndragoman score {name} --text FILE',
-        python='import dragoman\ndragoman.Completer.from_pretrained("{name}").complete(["..."])[0][0].text',
+        python='import dragoman\ndragoman.Completer.from_pretrained({quoted}).complete(["..."])[0][0].text',
     ),
     "masked": Kind(
         title="a masked language model",
@@ -56,7 +58,7 @@ KINDS = {
         accuracy="in percent, of the hidden tokens",
         command='dragoman complete {name} "... <mask> ..."\ndragoman score {name} --text FILE',
         python=(
-            'from dragoman.decoding import Filler\nFiller.from_pretrained("{name}").fill(["... <mask> ..."])[0][0].text'
+            'from dragoman.decoding import Filler\nFiller.from_pretrained({quoted}).fill(["... <mask> ..."])[0][0].text'
         ),
     ),
 }
@@ -87,7 +89,7 @@ def write_card(
         _head(directory, config, data, kept),
         _scores(config, data, result),
         _use(config, directory),
-        _data(data),
+        data_section(data),
         _training(config, data, progress, command),
     ]
     write_bytes(directory / "README.md", "\n".join(sections).encode())
@@ -136,22 +138,22 @@ def _use(config: TrainConfig, directory: Path) -> str:
     return f"""## Use
 
 ```
-{kind.command.format(name=name)}
+{kind.command.format(name=shlex.quote(name))}
 ```
 ```python
-{kind.python.format(name=name)}
+{kind.python.format(quoted=json_text(name))}
 ```
 """
 
 
-def _data(data: Prepared) -> str:
+def data_section(data: Prepared) -> str:
+    """What was read, and what of it was kept."""
     rows = [f"| `{Path(name).name}` | `{digest}` |" for name, digest in sorted(data.hashes.items())]
     counts = [f"- {part}: {count}" for part, count in data.counts.items()]
     return "\n".join(["## Data\n", *counts, "", "| file | SHA-256 of its content |", "|---|---|", *rows, ""])
 
 
 def _training(config: TrainConfig, data: Prepared, progress: Progress, command: str) -> str:
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     training = config.training
     labels = KINDS[config.model.family].labels
     threads = "one thread" if torch.get_num_threads() == 1 else f"{torch.get_num_threads()} threads"
@@ -163,5 +165,16 @@ def _training(config: TrainConfig, data: Prepared, progress: Progress, command: 
 seconds with {threads} on {platform.machine()} {platform.system()}, seed {training.seed};
 best validation ({config.validation.metric}) at step {progress.best_step:,}. All settings: `config.toml`.
 
-Python {platform.python_version()}, {versions}.
+{versions(*PACKAGES)}
 """
+
+
+def typed_command() -> str:
+    """What was typed to start this program, as a shell takes it; of another program, what it called."""
+    return shlex.join(["dragoman", *sys.argv[1:]]) if Path(sys.argv[0]).name == "dragoman" else "dragoman.train(...)"
+
+
+def versions(*packages: str) -> str:
+    """Those of Python and of some packages, as a sentence."""
+    named = ", ".join(f"{name} {version(name)}" for name in packages)
+    return f"Python {platform.python_version()}, {named}."

@@ -172,7 +172,8 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32
-    operations = 6.0 * weights * per_update * training.max_steps
+    passes = 2 if training.r_drop else 1
+    operations = 6.0 * passes * weights * per_update * training.max_steps
     rate = SHARE_OF_PEAK * operations_per_second(device, dtype)
     seconds = operations / rate + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds

@@ -59,12 +59,19 @@ class RunLog:
         """A line for people."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._write(self._text, f"{stamp} {text}\n")
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        """A reader of standard error who goes away loses the lines, not the training."""
         if self.quiet:
             return
-        if self._progress is not None:
-            self._progress.console.print(text, markup=False, highlight=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        try:
+            if self._progress is not None:
+                self._progress.console.print(text, markup=False, highlight=False)
+            else:
+                print(text, file=sys.stderr, flush=True)
+        except OSError:
+            self.quiet = True
 
     def event(self, name: str, step: int, values: Mapping[str, object]) -> None:
         """One line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
@@ -83,7 +90,7 @@ class RunLog:
             file.write(text)
             file.flush()
         except OSError as error:
-            print(f"cannot write the log: {error.strerror}", file=sys.stderr)
+            self._say(f"cannot write the log: {error.strerror}")
 
     def discard(self) -> None:
         """Leave nothing behind: for a run that was refused before it began."""

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import math
 import platform
-import sys
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import get_args, overload
 
-from dragoman.config import DataConfig, Markov, ModelConfig, Section, TrainConfig, TrainingConfig, write_toml
+from dragoman.config import (
+    DataConfig,
+    Markov,
+    MarkovConfig,
+    ModelConfig,
+    Section,
+    TrainConfig,
+    TrainingConfig,
+    ValidationConfig,
+    write_toml,
+)
 from dragoman.data import Prepared
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError
-from dragoman.files import write_bytes
+from dragoman.files import json_text, write_bytes
 from dragoman.markov import RUNGS, MarkovModel, Measure, is_markov, load, measure
 from dragoman.markov.table import MAX_VOCAB
 from dragoman.models import Languages
 from dragoman.models.pretrained import save_config
 from dragoman.text.tokenizer import UNK
+from dragoman.training.card import data_section, typed_command, versions
 from dragoman.training.log import RunLog, duration
 from dragoman.training.progress import Progress
 from dragoman.training.signals import StopSignals
@@ -32,7 +42,7 @@ PASSES = {"skips": 2, "masked-skips": 3, "matrix-skips": 3}
 # Settings that mean something to counts, beside those of data and tokenizer.
 MEANT = {
     "model": {"family", "source_vocab", "target_vocab"},
-    "training": {"device", "seed", "threads", "tensorboard"},
+    "training": {"device", "init_from", "seed", "tensorboard", "threads"},
 }
 TELL_EVERY = 1000
 
@@ -69,8 +79,6 @@ def train_markov(
     if config.training.init_from is not None:
         hint = "leave training.init_from (--init-from) out"
         raise ConfigError("a Markov model is counted anew, not fine-tuned", found=config.training.init_from, hint=hint)
-    for name in _meaningless(config):
-        log.line(f"{name} means nothing to a {config.model.family} model")
     data = prepare()
     config = _completed(config, data)
     with StopSignals() as stop:
@@ -82,15 +90,30 @@ def train_markov(
         return config, progress, stop.exit_status
 
 
-def _meaningless(config: TrainConfig) -> list[str]:
-    """Settings that were changed, and change nothing."""
-    sections: dict[str, Section] = {"model": ModelConfig(), "training": TrainingConfig()}
-    return [
-        f"{name}.{key}"
-        for name, plain in sections.items()
-        for key, value in getattr(config, name).model_dump().items()
-        if key not in MEANT[name] and value != getattr(plain, key)
-    ]
+def check_meant(config: TrainConfig, family: str) -> None:
+    """Refuse settings that would change nothing: those of training for a model that is counted, and the reverse.
+
+    Args:
+        config: what was given.
+        family: of the model to make.
+
+    Raises:
+        ConfigError: names all of them.
+    """
+    counted = is_counted(family)
+    plain: dict[str, Section] = (
+        {"model": ModelConfig(), "training": TrainingConfig(), "validation": ValidationConfig()}
+        if counted
+        else {"markov": MarkovConfig()}
+    )
+    if found := [
+        f"{section}.{key}"
+        for section, defaults in plain.items()
+        for key, value in getattr(config, section).model_dump().items()
+        if key not in MEANT.get(section, ()) and value != getattr(defaults, key)
+    ]:
+        hint = "leave them out" + ("" if counted else ", or name a Markov model (--family first-order, skips, ...)")
+        raise ConfigError(f"settings that mean nothing to a {family} model", found=", ".join(found), hint=hint)
 
 
 def _completed(config: TrainConfig, data: Prepared) -> TrainConfig:
@@ -194,10 +217,7 @@ def _card(
     directory: Path, config: TrainConfig, data: Prepared, model: MarkovModel, found: Measure, progress: Progress
 ) -> str:
     name, tokenizer = directory.resolve().name, data.tokenizers.target
-    counts = "\n".join(f"- {part}: {count}" for part, count in data.counts.items())
-    files = "\n".join(f"| `{Path(path).name}` | `{digest}` |" for path, digest in sorted(data.hashes.items()))
-    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    command = " ".join(["dragoman", *sys.argv[1:]]) if Path(sys.argv[0]).name == "dragoman" else "dragoman.train(...)"
+    quoted = shlex.quote(name)
     return f"""# {name}: {data.languages[1] or "text"}
 
 A Markov model, {model.kind}: {model.numbers:,} numbers counted, k {model.k:g}, backoff {model.backoff:g}. Vocabulary
@@ -213,28 +233,21 @@ A Markov model, {model.kind}: {model.numbers:,} numbers counted, k {model.k:g}, 
 ## Use
 
 ```
-dragoman complete {name} "..."
-dragoman score {name} --text FILE
+dragoman complete {quoted} "..."
+dragoman score {quoted} --text FILE
 ```
 ```python
 import dragoman
-dragoman.Completer.from_pretrained("{name}").complete(["..."])[0][0].text
+dragoman.Completer.from_pretrained({json_text(name)}).complete(["..."])[0][0].text
 ```
 
-## Data
-
-{counts}
-
-| file | SHA-256 of its content |
-|---|---|
-{files}
-
+{data_section(data)}
 ## Training
 
-`{command}`
+`{typed_command()}`
 
 {progress.labels:,} tokens counted in {progress.seconds:,.1f} seconds on {platform.machine()} {platform.system()}. All
 settings: `config.toml`.
 
-Python {platform.python_version()}, {versions}.
+{versions(*PACKAGES)}
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dragoman.config import FILE_KEYS, Family, TrainConfig, make_config, read_toml, write_toml
+from dragoman.config import FILE_KEYS, SECTIONS, Family, TrainConfig, make_config, read_toml, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
 from dragoman.engines import choose_device
@@ -24,12 +23,12 @@ from dragoman.models.pretrained import check_fit, fill, read_config, save_config
 from dragoman.text import TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
-from dragoman.training.card import write_card
+from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, load_checkpoint, newest_checkpoint
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
-from dragoman.training.markov import is_counted, train_markov
+from dragoman.training.markov import check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
@@ -46,6 +45,13 @@ CHANGEABLE: dict[str, set[str] | None] = {
     "validation": {"every", "max_sentences"},
     "decoding": None,
 }  # fmt: skip
+# Settings younger than some checkpoints: where they are as if they were not, they do not count.
+LATER = {
+    "data": {"repeat"},
+    "model": {"init"},
+    "tokenizer": {"symbols"},
+    "training": {"bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
+}
 
 
 @dataclass(frozen=True)
@@ -123,10 +129,13 @@ def train(
 
 def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
+    given_files = config.data.model_fields_set & set(FILE_KEYS)
+    if resume and not given_files and not (directory / CONFIG).exists():
+        hint = "look at out (--out), or give the files to begin with"
+        raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
     make_directory(directory)
     with RunLock(directory):
         remove_temporaries(directory)
-        given_files = config.data.model_fields_set & set(FILE_KEYS)
         config = _reconciled(config, directory, resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
             try:
@@ -141,11 +150,13 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     """The settings to train with: those stored, where a run is resumed, with what may be changed."""
     stored_file = directory / CONFIG
     if not stored_file.exists():
+        check_meant(config, config.model.family)
         return config
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"
         raise ConfigError("there is a run here already", file=directory, hint=hint)
     stored = make_config(read_toml(stored_file)).model_dump()
+    check_meant(config, stored["model"]["family"])
     given = config.model_dump(exclude_unset=True, exclude_none=True)
     differing = []
     for section, values in given.items():
@@ -175,6 +186,9 @@ def config_hash(config: TrainConfig, data_key: str) -> str:
     tree: dict[str, Any] = config.model_dump(mode="json", exclude={"out"})
     for section, keys in CHANGEABLE.items():
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
+    for section, keys in LATER.items():
+        plain = SECTIONS[section]().model_dump(mode="json")
+        tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v != plain[k]}
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 
@@ -311,7 +325,7 @@ class _Session:
             kept = f"the average of the last {count} checkpoints"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
         final = trainer.judge.measure()
-        write_card(self.directory, self.config, trainer.data, progress, final, kept, command=_command())
+        write_card(self.directory, self.config, trainer.data, progress, final, kept, command=typed_command())
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
@@ -354,6 +368,8 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
         raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
     if is_markov(directory):
         raise ModelError("a Markov model has no checkpoints to average", file=directory)
+    if not (directory / CHECKPOINTS).is_dir():
+        raise ModelError("no run here", file=directory, expected=f"a directory {CHECKPOINTS}")
     paths = list_checkpoints(directory / CHECKPOINTS)
     if len(paths) < last:
         raise ModelError(
@@ -367,7 +383,3 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     TokenizerPair.load(directory).save(out)
     save_weights(out, weights)
     return out
-
-
-def _command() -> str:
-    return " ".join(["dragoman", *sys.argv[1:]]) if Path(sys.argv[0]).name == "dragoman" else "dragoman.train(...)"

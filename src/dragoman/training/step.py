@@ -18,6 +18,7 @@ from dragoman.config import TrainingConfig
 from dragoman.data import Batch, TextBatch
 from dragoman.nn import CausalLM, MaskedLM, Transformer
 from dragoman.training.loss import LossSums, smoothed_cross_entropy
+from dragoman.training.r_drop import agreeing_cross_entropy
 
 
 @dataclass
@@ -42,6 +43,8 @@ def batch_loss(
     batch: Batch | TextBatch,
     smoothing: float,
     hidden: Callable[..., Tensor] | None = None,
+    *,
+    r_drop: float = 0.0,
 ) -> LossSums:
     """The loss over all labels of a batch, each position predicted at once (teacher forcing).
 
@@ -50,8 +53,15 @@ def batch_loss(
         batch: what such a model is called with, and the labels, on its device.
         smoothing: of the labels.
         hidden: stands for `model.hidden`, e.g. compiled.
+        r_drop: weight of the agreement between two passes; 0 is one pass.
     """
-    vectors = (hidden or model.hidden)(*batch.inputs)
+    hidden = hidden or model.hidden
+    if r_drop:
+        first, second = hidden(*(torch.cat([ids, ids]) for ids in batch.inputs)).chunk(2)
+        return agreeing_cross_entropy(
+            first, second, model.generator, batch.labels, weight=r_drop, smoothing=smoothing, pad=model.pad
+        )
+    vectors = hidden(*batch.inputs)
     return smoothed_cross_entropy(vectors, model.generator, batch.labels, smoothing, model.pad)
 
 
@@ -68,6 +78,7 @@ def accumulate_gradients(
     labels: int,
     *,
     smoothing: float = 0.0,
+    r_drop: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     hidden: Callable[..., Tensor] | None = None,
@@ -79,6 +90,7 @@ def accumulate_gradients(
         batches: the micro-batches that this rank runs.
         labels: labels of the whole update, over all its micro-batches and ranks.
         smoothing: of the labels.
+        r_drop: weight of the agreement between two passes; 0 is one pass.
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
         hidden: stands for `model.hidden`, e.g. compiled.
@@ -87,7 +99,7 @@ def accumulate_gradients(
     for micro, batch in enumerate(batches):
         before(micro)
         with autocast():
-            part = batch_loss(model, batch, smoothing, hidden)
+            part = batch_loss(model, batch, smoothing, hidden, r_drop=r_drop)
         torch.autograd.backward(part.loss / labels)
         sums.add(Sums(float(part.loss.detach()), part.nll, part.correct, part.count, batch.source_tokens))
     return sums

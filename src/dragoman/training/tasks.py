@@ -175,4 +175,5 @@ def first_half(line: str) -> str:
 def _search(config: TrainConfig) -> DecodingConfig:
     if config.validation.search == "beam":
         return config.decoding
-    return config.decoding.replace({"beam_size": 1, "n_best": 1, "sampling": False})
+    # A quick look: most outputs of the first validations are loops, and searching for each twice would be slow.
+    return config.decoding.replace({"beam_size": 1, "n_best": 1, "sampling": False, "loop_guard": 0})

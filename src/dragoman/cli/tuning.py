@@ -1,0 +1,169 @@
+"""Verbs that make more of a model: tune, synthesize."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from dragoman.cli.options import (
+    BeamSize,
+    DecodingSet,
+    Device,
+    Engine,
+    Ensemble,
+    Json,
+    Model,
+    Precision,
+    argument_text,
+    decoding_settings,
+    input_lines,
+    open_output,
+    print_json,
+)
+
+T = TypeVar("T")
+
+
+def tune(
+    model: Model,
+    source: Annotated[Path, typer.Option(help="Held-out source lines.", metavar="FILE")],
+    reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
+    metric: Annotated[str, typer.Option(help="As for evaluate.")] = "bleu",
+    group: Annotated[
+        bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
+    ] = False,
+    beam_sizes: Annotated[str, typer.Option(help="To try, separated by commas.", metavar="LIST")] = "1,2,4,8",
+    length_penalties: Annotated[
+        str, typer.Option(help="alphas to try with each beam.", metavar="LIST")
+    ] = "0,0.4,0.8,1.2,1.6",
+    formulas: Annotated[str, typer.Option(help="gnmt, power or both.", metavar="LIST")] = "gnmt",
+    save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
+    ensemble: Ensemble = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    settings: DecodingSet = None,
+    device: Device = "auto",
+    engine: Engine = "auto",
+    precision: Precision = "auto",
+    as_json: Json = False,
+) -> None:
+    """Find the best beam size and length penalty on held-out lines. Each is compared with the model's own search."""
+    from dragoman.decoding import Translator, save_decoding
+    from dragoman.decoding import tune as run_tuning
+
+    sizes = _listed(beam_sizes, int, "--beam-sizes")
+    alphas = _listed(length_penalties, float, "--length-penalties")
+    translator = Translator.from_pretrained(
+        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    )
+    result = run_tuning(
+        translator,
+        source,
+        reference,
+        metric=metric,
+        group=group,
+        beam_sizes=sizes,
+        length_penalties=alphas,
+        formulas=_listed(formulas, str, "--formulas"),
+        decoding=translator.options(decoding_settings(settings, {})),
+        lowercase=lowercase,
+        report=lambda line: print(line, file=sys.stderr),
+    )
+    if save:
+        save_decoding(model, result.best.decoding)
+    if as_json:
+        print_json({**result.to_dict(), "saved": save})
+        return
+    for line in result.lines():
+        print(line)
+    best = result.best.decoding
+    chosen = ("beam_size", "length_penalty", "length_penalty_formula")
+    print("saved:" if save else "best:", ", ".join(f"{name} = {getattr(best, name)}" for name in chosen))
+
+
+def synthesize(
+    model: Model,
+    output: Annotated[Path, typer.Option(help="The pairs: .tsv or .jsonl.", metavar="FILE")],
+    input_: Annotated[
+        Path | None, typer.Option("--input", help="Lines to translate.  [default: standard input]", metavar="FILE")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="back-translation (outputs become sources), self-training or distillation.")
+    ] = "back-translation",
+    tag: Annotated[
+        str | None, typer.Option(help='Put before each source.  [default: <bt>, <st>, or for distillation none: ""]')
+    ] = None,
+    max_ratio: Annotated[float, typer.Option(help="Drop pairs more unequal than this in tokens.", min=1)] = 3.0,
+    keep_copies: Annotated[bool, typer.Option("--keep-copies", help="Keep outputs that repeat their line.")] = False,
+    ensemble: Ensemble = None,
+    beam_size: BeamSize = None,
+    sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
+    settings: DecodingSet = None,
+    device: Device = "auto",
+    engine: Engine = "auto",
+    precision: Precision = "auto",
+    as_json: Json = False,
+) -> None:
+    """Make training pairs from text of one language. What became of the lines is told at the end."""
+    from dragoman.data.filtering import Counts
+    from dragoman.decoding import Translator
+    from dragoman.decoding.synthesis import synthesize as run_synthesis
+
+    row = _layout(output)
+    translator = Translator.from_pretrained(
+        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    )
+    options = translator.options(
+        decoding_settings(settings, {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1})
+    )
+    counts = Counts(unit="lines")
+    pairs = run_synthesis(
+        translator,
+        input_lines(input_),
+        kind=kind,
+        tag=None if tag is None else argument_text(tag),
+        decoding=options,
+        max_ratio=max_ratio,
+        keep_copies=keep_copies,
+        counts=counts,
+    )
+    with open_output(output, input_) as stream:
+        for source, target in pairs:
+            stream.write(row(source, target) + "\n")
+    print_json(counts.to_dict()) if as_json else print(counts)
+
+
+def _layout(path: Path) -> Callable[[str, str], str]:
+    """How a pair is written to a file.
+
+    Raises:
+        ConfigError: its suffix does not tell.
+    """
+    from dragoman.errors import ConfigError
+    from dragoman.files import json_text
+
+    if path.suffix == ".tsv":
+        return "{}\t{}".format
+    if path.suffix == ".jsonl":
+        return lambda source, target: json_text({"source": source, "target": target})
+    raise ConfigError("the suffix does not tell the layout", file=path, expected=".tsv or .jsonl")
+
+
+def _listed(text: str, kind: Callable[[str], T], option: str) -> list[T]:
+    """The members of a list with commas.
+
+    Raises:
+        ConfigError: one of them is none of its kind, or there is none.
+    """
+    from dragoman.errors import ConfigError
+
+    try:
+        values = [kind(part.strip()) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise ConfigError(f"{option} is a list of numbers with commas", found=text) from error
+    if not values:
+        raise ConfigError(f"{option} is empty", expected="one value or more")
+    return values

@@ -1,0 +1,85 @@
+"""Subword regularisation: each epoch cuts the training texts into other pieces (Kudo 2018; Provilkov et al. 2020).
+
+The texts come back from the stored ids, exactly, so any prepared data will do. What an epoch sees is a pure function
+of the data, the settings, the seed and the epoch's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.config import TrainingConfig
+from dragoman.data.prepare import Prepared
+from dragoman.data.store import SIDES, TokenStore
+from dragoman.errors import ConfigError
+from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class _Sampler:
+    """A side that is cut anew: its tokenizer, and the probability or the alpha that goes with it."""
+
+    side: int
+    tokenizer: SentencePieceTokenizer
+    amount: float
+
+
+class EpochStores:
+    """The training pairs as each epoch sees them.
+
+    Args:
+        data: the prepared corpus.
+        settings: `bpe_dropout`, `unigram_alpha`, `sampled_sides` and the seed.
+
+    Raises:
+        ConfigError: none of the sides has a tokenizer that a setting is for.
+    """
+
+    def __init__(self, data: Prepared, settings: TrainingConfig) -> None:
+        self._plain, self._seed = data.train, settings.seed
+        self._samplers = list(_samplers(data, settings))
+        self._newest: tuple[int, TokenStore] | None = None
+
+    def of(self, epoch: int) -> TokenStore:
+        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled."""
+        if not self._samplers:
+            return self._plain
+        if self._newest is None or self._newest[0] != epoch:
+            self._newest = (epoch, self._sampled(epoch))
+        return self._newest[1]
+
+    def _sampled(self, epoch: int) -> TokenStore:
+        changed = {SIDES[one.side]: list(self._rows(one, epoch)) for one in self._samplers}
+        return self._plain.with_rows(changed)
+
+    def _rows(self, sampler: _Sampler, epoch: int) -> Iterator[list[int]]:
+        view = (self._plain.source, self._plain.target)[sampler.side]
+        for start in range(0, len(self._plain), CHUNK):
+            rows = [view(i).tolist() for i in range(start, min(start + CHUNK, len(self._plain)))]
+            seed = np.random.SeedSequence([self._seed, epoch, sampler.side, start // CHUNK]).generate_state(1)[0]
+            yield from sampler.tokenizer.resampled(rows, amount=sampler.amount, seed=int(seed))
+
+
+def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
+    tokenizers = (data.tokenizers.source, data.tokenizers.target)
+    chosen = [side for side, name in enumerate(SIDES) if settings.sampled_sides in (name, "both")]
+    if data.is_text:
+        chosen = [1]
+    for key, kind in (("bpe_dropout", "bpe"), ("unigram_alpha", "unigram")):
+        amount = getattr(settings, key)
+        if not amount:
+            continue
+        found = [side for side in chosen if tokenizers[side].kind == kind]
+        if not found:
+            kinds = " and ".join(dict.fromkeys(tokenizers[side].kind for side in chosen))
+            hint = f"leave training.{key} out, or set tokenizer.kind = {kind}"
+            raise ConfigError(f"{key} is for {kind} tokenizers", found=kinds, hint=hint)
+        for side in found:
+            tokenizer = tokenizers[side]
+            assert isinstance(tokenizer, SentencePieceTokenizer)
+            yield _Sampler(side, tokenizer, amount)

@@ -1,0 +1,195 @@
+"""Which search suits a model best: beam sizes and length penalties tried on a held-out set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding.judge import read_test_set
+from dragoman.decoding.translator import Translator
+from dragoman.errors import ConfigError
+from dragoman.evaluation import Comparison, Score, compare, score
+from dragoman.evaluation.metrics import measure
+from dragoman.evaluation.references import References
+from dragoman.models.pretrained import read_config, save_config
+
+BEAM_SIZES = (1, 2, 4, 8)
+LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
+# Translated before the clock starts: the first batch pays for what is made once.
+_WARM_UP = 16
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One search over the whole set.
+
+    Attributes:
+        decoding: its options.
+        score: of its outputs.
+        against: its outputs (B) compared with those of the model's own search (A); None for that one itself.
+        lines_per_second: how fast it was.
+    """
+
+    decoding: DecodingConfig
+    score: Score
+    against: Comparison | None
+    lines_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        names = ("beam_size", "length_penalty", "length_penalty_formula")
+        tree = {**{name: getattr(self.decoding, name) for name in names}, "score": self.score.to_dict()}
+        if self.against is not None:
+            names = ("difference", "low", "high", "p_randomisation", "p_bootstrap")
+            tree["against"] = {name: getattr(self.against, name) for name in names}
+        return {**tree, "lines_per_second": self.lines_per_second}
+
+    def __str__(self) -> str:
+        options, one = self.decoding, self.score
+        penalty = f"{options.length_penalty_formula} {options.length_penalty:.2f}" if options.beam_size > 1 else "-"
+        against = "the model's own"
+        if self.against is not None:
+            against = f"{self.against.difference:+6.2f}  p = {self.against.p_randomisation:.3f}"
+        row = f"{options.beam_size:4}  {penalty:>10}  {one.value:7.2f}  {f'[{one.low:.2f}, {one.high:.2f}]':>16}"
+        return f"{row}  {against:<17}  {self.lines_per_second:7.1f}"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What each search reached.
+
+    Attributes:
+        trials: the model's own search first, then the others as they were tried.
+        best: the trial with the best score; between equal ones the smaller beam, then the earlier one.
+    """
+
+    trials: list[Trial]
+    best: Trial
+
+    def lines(self) -> Iterator[str]:
+        """A table for people."""
+        label = self.best.score.label
+        yield f"{'beam':>4}  {'penalty':>10}  {label:>7}  {'95 % interval':>16}  {'against its own':<17}  lines/s"
+        for trial in self.trials:
+            yield f"{trial}{'  best' if trial is self.best else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"trials": [trial.to_dict() for trial in self.trials], "best": self.best.to_dict()}
+
+
+def tune(
+    model: Translator | str | Path,
+    source: str | Path,
+    references: str | Path | Sequence[str | Path],
+    *,
+    metric: str = "bleu",
+    group: bool = False,
+    beam_sizes: Sequence[int] = BEAM_SIZES,
+    length_penalties: Sequence[float] = LENGTH_PENALTIES,
+    formulas: Sequence[str] = ("gnmt",),
+    decoding: DecodingConfig | None = None,
+    lowercase: bool = False,
+    samples: int = 1000,
+    report: Callable[[str], None] = _silent,
+) -> Tuning:
+    """Translate a held-out set with each beam size and length penalty, and compare the outputs.
+
+    Each search is run in full: a penalty decides when a search stops, so outputs of one cannot stand for another's.
+    Greedy search has no penalty and is tried once. The best of many is a little luckier than it is good: judge it on
+    other lines than these.
+
+    Args:
+        model: a translator, or a run or model directory.
+        source: file of held-out sources.
+        references: file of references, or several such files.
+        metric: a name from `dragoman.evaluation.METRICS`.
+        group: lines with the same source are one item with several references.
+        beam_sizes: to try.
+        length_penalties: alphas to try with each beam larger than 1.
+        formulas: "gnmt", "power" or both.
+        decoding: all other options, and the search to compare with; the model's own if None.
+        lowercase: ignore case.
+        samples: of the intervals and paired tests.
+        report: takes a line of plain text about each search.
+
+    Raises:
+        ConfigError: an option or the metric is unknown or wrong; said before anything is translated.
+        DataError: a file cannot be read, or they have different numbers of lines.
+    """
+    sources, answers = read_test_set(source, references, group=group)
+    translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    language, own = translator.languages.target, (decoding or translator.decoding).replace({"n_best": 1})
+    if own.sampling:
+        raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
+    rising = measure(metric, ["a"], [("a",)], target_language=language).higher_is_better
+    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
+    translator.translate_with(sources[:_WARM_UP], own)
+    trials: list[Trial] = []
+    usual = None
+    for number, options in enumerate(searches, 1):
+        began = time.perf_counter()
+        outputs = [one.text for one in translator.translate_with(sources, options)]
+        speed = len(sources) / max(time.perf_counter() - began, 1e-9)
+        found, against = _judged(outputs, usual, answers, metric, language, lowercase, samples)
+        usual = outputs if usual is None else usual
+        trials.append(Trial(options, found, against, speed))
+        report(f"{number} of {len(searches)}: {trials[-1]}")
+    sign = 1 if rising else -1
+    return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
+
+
+def _judged(
+    outputs: list[str],
+    usual: list[str] | None,
+    answers: References,
+    metric: str,
+    language: str | None,
+    lowercase: bool,
+    samples: int,
+) -> tuple[Score, Comparison | None]:
+    """The score of some outputs, and how they compare with the usual ones, where there are any yet."""
+    if usual is None:
+        found = score(
+            outputs, answers, metrics=[metric], target_language=language, lowercase=lowercase, bootstrap=samples
+        )
+        return found[0], None
+    against = compare(usual, outputs, answers, metric, target_language=language, lowercase=lowercase, samples=samples)
+    return against.b, against
+
+
+def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
+    """Make a search the one that a model directory uses unless told otherwise; its other files stay as they are.
+
+    Raises:
+        ModelError: there is no model.
+    """
+    config, _, languages = read_config(Path(directory))
+    save_config(Path(directory), config, decoding, languages)
+
+
+def _grid(
+    own: DecodingConfig, beam_sizes: Sequence[int], length_penalties: Sequence[float], formulas: Sequence[str]
+) -> Iterator[DecodingConfig]:
+    """All searches to try, each once."""
+    for size in dict.fromkeys(beam_sizes):
+        if size == 1:
+            yield own.replace({"beam_size": 1})
+            continue
+        seen = set()
+        for formula in formulas:
+            for alpha in length_penalties:
+                # Without a penalty the formula does not matter.
+                key = (alpha, formula if alpha else None)
+                if key not in seen:
+                    seen.add(key)
+                    changes = {"beam_size": size, "length_penalty": alpha, "length_penalty_formula": formula}
+                    yield own.replace(changes)

@@ -1,0 +1,138 @@
+"""R-Drop against its formula written out with full logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import digests, losses, small_config, text_config, train_until_killed
+from torch import nn
+from torch.nn import functional as F
+
+from dragoman.config import ModelConfig, make_config
+from dragoman.data import Batch
+from dragoman.errors import ConfigError
+from dragoman.models import build_model
+from dragoman.training import r_drop, train
+from dragoman.training.loss import smoothed_cross_entropy
+from dragoman.training.r_drop import agreeing_cross_entropy
+from dragoman.training.step import batch_loss
+
+
+def by_the_paper(first, second, generator, labels, smoothing: float, alpha: float) -> torch.Tensor:
+    """Equations 1 to 4 of the paper, summed over the real labels."""
+    real = labels != 0
+    logits = [generator(hidden)[real] for hidden in (first, second)]
+    entropies = [F.cross_entropy(one, labels[real], label_smoothing=smoothing, reduction="sum") for one in logits]
+    p, q = (one.log_softmax(-1) for one in logits)
+    apart = [F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
+    return entropies[0] + entropies[1] + alpha * (apart[0] + apart[1]) / 2
+
+
+@given(
+    seed=st.integers(0, 1000),
+    bias=st.booleans(),
+    smoothing=st.sampled_from([0.0, 0.1, 0.5]),
+    alpha=st.sampled_from([0.5, 5.0]),
+    rows=st.sampled_from([1, 3, 100]),
+    scale=st.sampled_from([1.0, 0.25]),
+)
+def test_loss_and_gradients_are_half_of_the_papers(seed, bias, smoothing, alpha, rows, scale):
+    torch.manual_seed(seed)
+    generator = nn.Linear(4, 7, bias=bias).double()
+    first, second = (torch.randn(2, 5, 4, dtype=torch.double, requires_grad=True) for _ in range(2))
+    labels = torch.randint(0, 7, (2, 5))  # some are padding
+    parts = [first, second, *generator.parameters()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(r_drop, "ROWS", {"cpu": rows})
+        sums = agreeing_cross_entropy(first, second, generator, labels, weight=alpha, smoothing=smoothing)
+    ours = torch.autograd.grad(sums.loss * scale, parts)
+    plain = by_the_paper(first, second, generator, labels, smoothing, alpha) / 2
+    theirs = torch.autograd.grad(plain * scale, parts)
+    assert float(sums.loss.detach()) == pytest.approx(float(plain.detach()), abs=1e-10)
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a - b).abs().max() <= 1e-12
+    assert sums.count == int((labels != 0).sum())
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+def test_two_equal_passes_are_one(weight):
+    torch.manual_seed(0)
+    generator = nn.Linear(4, 7).double()
+    hidden, labels = torch.randn(2, 5, 4, dtype=torch.double), torch.randint(0, 7, (2, 5))
+    twice = agreeing_cross_entropy(hidden, hidden, generator, labels, weight=weight, smoothing=0.1)
+    once = smoothed_cross_entropy(hidden, generator, labels, 0.1)
+    assert twice.loss.item() == pytest.approx(once.loss.item(), abs=1e-12)
+    assert twice.nll == pytest.approx(once.nll, abs=1e-12)
+    assert (twice.correct, twice.count) == (once.correct, once.count)
+
+
+def test_bfloat16_products_give_float32_sums_and_gradients():
+    torch.manual_seed(0)
+    generator = nn.Linear(16, 50)
+    both = [torch.randn(2, 5, 16, requires_grad=True) for _ in range(2)]
+    labels = torch.randint(1, 50, (2, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = agreeing_cross_entropy(*both, generator, labels, weight=5.0)
+    exact = agreeing_cross_entropy(*both, generator, labels, weight=5.0)
+    assert rough.loss.dtype == torch.float32
+    assert rough.loss.item() == pytest.approx(exact.loss.item(), rel=1e-2)
+    grads = [torch.autograd.grad(sums.loss, [*both, generator.weight]) for sums in (rough, exact)]
+    for a, b in zip(*grads, strict=True):
+        assert a.dtype == torch.float32
+        assert (a - b).norm() <= 0.02 * b.norm()
+
+
+def test_logits_exist_for_some_rows_only(monkeypatch):
+    monkeypatch.setattr(r_drop, "ROWS", {"cpu": 3})
+    seen = []
+    linear = F.linear
+    monkeypatch.setattr(r_drop.F, "linear", lambda *args: seen.append(len(args[0])) or linear(*args))
+    agreeing_cross_entropy(*torch.randn(2, 10, 4), nn.Linear(4, 7), torch.ones(10, dtype=torch.long), weight=1.0)
+    assert max(seen) == 3
+
+
+def test_an_update_sees_each_pair_twice_under_different_dropout():
+    sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = ModelConfig.model_validate({"source_vocab": 20, "target_vocab": 20, "dropout": 0.3, **sizes})
+    torch.manual_seed(0)
+    model = build_model(config).double()
+    ids = torch.randint(4, 20, (3, 6))
+    batch = Batch(ids, ids, 18, 15)
+    passes = []
+
+    def hidden(*inputs):
+        passes.append([len(part) for part in inputs])
+        return model.hidden(*inputs)
+
+    apart = batch_loss(model, batch, 0.1, hidden, r_drop=5.0)
+    torch.manual_seed(3)
+    one = batch_loss(model, batch, 0.1, hidden)
+    assert passes == [[6, 6], [3, 3]]
+    assert apart.count == one.count
+    still = batch_loss(model.eval(), batch, 0.1, hidden, r_drop=5.0)
+    assert still.loss.item() == pytest.approx(batch_loss(model, batch, 0.1).loss.item(), abs=1e-9)
+    assert apart.loss > still.loss, "without dropout the two passes agree"
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
+    settings = ("max_steps=20", "r_drop=5", "save_every=3", "accumulate=2")
+    train(small_config(tmp_path, "whole", *settings), quiet=True)
+    train_until_killed(small_config(tmp_path, "broken", *settings), 9)
+    train(small_config(tmp_path, "broken", *settings), resume=True, quiet=True)
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("family", ["causal", "masked"])
+def test_models_of_one_text_train_with_it(family, tmp_path):
+    run = train(text_config(tmp_path, family, "run", "max_steps=3", "r_drop=1"), quiet=True)
+    assert run.progress.step == 3
+
+
+def test_without_dropout_it_is_refused():
+    tree = {"out": "x", "model": {"dropout": 0.0}, "training": {"r_drop": 5.0}}
+    with pytest.raises(ConfigError, match="r_drop compares two passes under different dropout"):
+        make_config(tree)
+    make_config({**tree, "model": {"dropout": 0.0, "attention_dropout": 0.1}})
