@@ -36,8 +36,10 @@ docs: $(VENV)/.installed-dev ## build the guide into site/
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
 
-bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTranslate2 and transformers, side by side
-	$(VENV)/bin/python benchmarks/peers_run.py $(ARGS)
+bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTranslate2, transformers and JoeyNMT (an hour)
+	$(VENV)/bin/python -m dragoman.engines.native.build
+	@mkdir -p build/peers
+	$(VENV)/bin/python benchmarks/peers_run.py --markdown build/peers/table.md $(ARGS) > build/peers/rows.jsonl
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .venv-peers build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
@@ -52,7 +54,8 @@ $(VENV)/.installed-dev: $(SETUP)
 	sh scripts/setup_environment.sh dev
 	@touch $(VENV)/.installed $@
 
-.venv-peers/.installed: benchmarks/requirements-peers.txt
+.venv-peers/.installed: benchmarks/requirements-peers.txt benchmarks/requirements-peers-alone.txt
 	$(VENV)/bin/python -m venv .venv-peers
 	.venv-peers/bin/python -m pip install -r benchmarks/requirements-peers.txt
+	.venv-peers/bin/python -m pip install --no-deps -r benchmarks/requirements-peers-alone.txt
 	@touch $@

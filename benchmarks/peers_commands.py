@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from peers_pool import HERE, Contestant, PeerError, Worker, take_turns
+from peers_pool import HERE, Contestant, PeerError, Worker, say, take_turns
 from peers_rows import Plan
 from peers_training import run_command
 from peers_work import FILE_GOAL, START_GOAL
@@ -38,17 +38,19 @@ def _bench(
     ours: Callable[[Contestant, Path, int, str], list[str]],
 ) -> None:  # fmt: skip
     given, calls, outputs = "".join(f"{line}\n" for line in lines), {}, {}
+    say(f"{benchmark}: {len(lines)} lines, beam size {beam_size}")
     for one in [*plan.ours, *plan.ctranslate2]:
         try:
             command = ours(one, model, beam_size, lines[0]) if one.ours else _theirs(plan, one, model, beam_size)
-            outputs[one.name] = run_command(command, plan.threads, given).splitlines()
+            threads = one.options.get("threads", plan.threads)
+            outputs[one.name] = run_command(command, threads, given).removesuffix("\n").split("\n")
         except PeerError as error:
             plan.emit("peers unavailable", {"what": f"{one.name}, {benchmark}", "reason": str(error)})
         else:
-            calls[one.name] = lambda command=command: _timed(command, plan.threads, given)
+            calls[one.name] = lambda command=command, threads=threads: _timed(command, threads, given)
     if not calls:
         return
-    times = take_turns(calls, budget=plan.budget, fewest=plan.fewest)
+    times = take_turns(calls, budget=plan.budget, fewest=plan.fewest, warm=True)
     yardsticks = [one.name for one in plan.ctranslate2]
     reference = outputs[next((name for name in yardsticks if name in calls), next(iter(calls)))]
     same = {name: sum(map(str.__eq__, found, reference)) / len(lines) for name, found in outputs.items()}
@@ -76,7 +78,8 @@ def _theirs(plan: Plan, one: Contestant, model: Path, beam_size: int) -> list[st
         worker.call("load_translator", str(model))
     kind = one.options["compute_type"]
     script, converted = str(HERE / "peers_ctranslate2_file.py"), str(model / f"ctranslate2-{kind}")
-    return [one.python, script, converted, str(model), kind, str(plan.threads), str(beam_size)]
+    workers, threads = one.options.get("workers", 1), one.options.get("threads", plan.threads)
+    return [one.python, script, converted, str(model), kind, str(workers), str(threads), str(beam_size)]
 
 
 def _timed(command: Sequence[str], threads: int, given: str) -> float:
@@ -87,7 +90,7 @@ def _timed(command: Sequence[str], threads: int, given: str) -> float:
 
 def train_model(plan: Plan, source: Path, target: Path, minutes: float) -> Path:
     """A model to translate with, trained on the files for some minutes, unless it is there."""
-    out = plan.folder / "trained"
+    out = plan.folder / f"trained-{source.parent.name}-{source.name}-{minutes:g}"
     if not (out / "model.safetensors").exists():
         settings = {"tokenizer.kind": "bpe", "training.max_minutes": minutes, "training.device": "cpu"}
         given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]

@@ -16,6 +16,7 @@ Batches = list[list[list[int]]]
 class Peer:
     def __init__(self, options: dict[str, Any]) -> None:
         self.threads, self.compute_type = options["threads"], options["compute_type"]
+        self.workers = options.get("workers", 1)
         self.run: Any
 
     def versions(self) -> dict[str, str]:
@@ -25,15 +26,18 @@ class Peer:
         convert(Path(directory), Path(directory) / "ctranslate2")
         converted = str(Path(directory) / "ctranslate2")
         self.model = ctranslate2.Translator(
-            converted, device="cpu", compute_type=self.compute_type, inter_threads=1, intra_threads=self.threads
-        )
+            converted, device="cpu", compute_type=self.compute_type, inter_threads=self.workers,
+            intra_threads=self.threads,
+        )  # fmt: skip
         return f"compute type {self.model.compute_type}"
 
     def prepare_decoding(self, batches: Batches, steps: int, beam_size: int) -> None:
         work = [[_tokens(ids) for ids in batch] for batch in batches]
+        share = max(1, -(-len(work[0]) // self.workers))
 
         def run() -> list[Any]:
             options = {"beam_size": beam_size, "max_decoding_length": steps, "max_input_length": 0}
+            options["max_batch_size"] = share  # each worker its part
             return [one for batch in work for one in self.model.translate_batch(batch, **options)]
 
         self._found, self.run = run, lambda: run() and None
@@ -46,7 +50,9 @@ class Peer:
         """A trained model with SentencePiece vocabularies, from strings to strings."""
         quantization = None if self.compute_type == "float32" else self.compute_type
         converted = convert_trained(Path(directory), quantization)
-        self.model, self.tokenizers = open_model(str(converted), directory, self.compute_type, self.threads)
+        self.model, self.tokenizers = open_model(
+            str(converted), directory, self.compute_type, self.workers, self.threads
+        )
         return f"compute type {self.model.compute_type}"
 
     def prepare_texts(self, texts: list[str], beam_size: int) -> None:

@@ -1,6 +1,7 @@
 """A file translated with CTranslate2, as its users write it: SentencePiece, all lines in one call, SentencePiece.
 
-`peers_ctranslate2_file.py CONVERTED MODEL COMPUTE_TYPE THREADS BEAM_SIZE`, from standard input to standard output.
+`peers_ctranslate2_file.py CONVERTED MODEL COMPUTE_TYPE WORKERS THREADS BEAM_SIZE` reads standard input and writes
+standard output.
 """
 
 from __future__ import annotations
@@ -21,25 +22,28 @@ def load_tokenizers(directory: Any) -> list[Any]:
     return [sentencepiece.SentencePieceProcessor(model_file=file) for file in files]
 
 
-def open_model(converted: str, directory: Any, compute_type: str, threads: int) -> tuple[Any, list[Any]]:
+def open_model(converted: str, directory: Any, compute_type: str, workers: int, threads: int) -> tuple[Any, list[Any]]:
     """The model and its tokenizers."""
-    options = {"compute_type": compute_type, "inter_threads": 1, "intra_threads": threads}
+    options = {"compute_type": compute_type, "inter_threads": workers, "intra_threads": threads}
     return ctranslate2.Translator(converted, device="cpu", **options), load_tokenizers(directory)
 
 
 def translate(model: Any, tokenizers: list[Any], texts: list[str], beam_size: int) -> list[str]:
-    """All at once: CTranslate2 sorts by length and makes batches. Outputs have 50 tokens more than a source at most."""
+    """All at once: CTranslate2 sorts by length and makes batches. Outputs have 50 tokens more than a source at most.
+
+    Batches of 32 are what its own `translate_file` takes.
+    """
     source, target = tokenizers
     tokens = [[*source.encode(text, out_type=str), "</s>"] for text in texts]
     longest = max(map(len, tokens)) + 49
-    options = {"beam_size": beam_size, "max_batch_size": 64, "max_input_length": 0, "max_decoding_length": longest}
+    options = {"beam_size": beam_size, "max_batch_size": 32, "max_input_length": 0, "max_decoding_length": longest}
     found = model.translate_batch(tokens, **options)
     return [target.decode(one.hypotheses[0]) for one in found]
 
 
 def main() -> None:
-    converted, directory, compute_type, threads, beam_size = sys.argv[1:]
-    model, tokenizers = open_model(converted, directory, compute_type, int(threads))
+    converted, directory, compute_type, workers, threads, beam_size = sys.argv[1:]
+    model, tokenizers = open_model(converted, directory, compute_type, int(workers), int(threads))
     texts = sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").split("\n")
     for line in translate(model, tokenizers, texts, int(beam_size)):
         sys.stdout.buffer.write(line.encode("utf-8") + b"\n")

@@ -23,6 +23,8 @@ CURVES: dict[str, tuple[int, ...]] = {
     "vocab": (4000, 8000, 16000, 32000, 64000), "layers": (1, 2, 4, 6, 8, 12),
 }  # fmt: skip
 
+CLIFF = 1.5  # times what the operations explain
+
 
 def bench_decoding(plan: Plan, models: Sequence[str], batches: Sequence[int], beams: Sequence[int]) -> None:
     """The eight rows of the table, for everyone."""
@@ -80,60 +82,81 @@ def _compare(
     plan.report(benchmark, facts, times, yardsticks, extra, amounts)
 
 
-def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beams: Sequence[int]) -> None:
+def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beam: int) -> None:
     """A trained model from strings to strings: outputs end where they end, finished ones leave."""
     yardsticks = [one.name for one in plan.ctranslate2]
     with plan.opened([*plan.ours, *plan.ctranslate2], "load_translator", str(model)) as workers:
         for count in (1, 32, len(lines)):
             texts = list(lines[:count])
-            for beam in beams:
-                texts_by_name: dict[str, list[str]] = {}
-                for name, worker in workers.items():
-                    worker.call("prepare_texts", texts, beam)
-                    texts_by_name[name] = worker.result("run")
-                runs = Runs(workers, plan.clock)
-                fewest = plan.fewest if count <= 32 else min(3, plan.fewest)
-                times = take_turns(runs.times(), budget=plan.budget, fewest=fewest)
-                reference = texts_by_name[next((name for name in yardsticks if name in workers), next(iter(workers)))]
-                extra = {
-                    name: {
-                        "same_outputs": sum(map(str.__eq__, found, reference)) / count,
-                        "peak_mib": runs.peaks.get(name),
-                    }
-                    for name, found in texts_by_name.items()
+            texts_by_name: dict[str, list[str]] = {}
+            for name, worker in workers.items():
+                worker.call("prepare_texts", texts, beam)
+                texts_by_name[name] = worker.result("run")
+            runs = Runs(workers, plan.clock)
+            times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest if count <= 32 else 3)
+            reference = texts_by_name[next((name for name in yardsticks if name in workers), next(iter(workers)))]
+            extra = {
+                name: {
+                    "same_outputs": sum(map(str.__eq__, found, reference)) / count, "peak_mib": runs.peaks.get(name)
                 }
-                facts = {"model": "trained", "batch": count, "beam_size": beam}
-                plan.report("peers trained", facts, times, yardsticks, extra, {"sentences": count})
+                for name, found in texts_by_name.items()
+            }  # fmt: skip
+            facts = {"model": "trained", "batch": count, "beam_size": beam}
+            plan.report("peers trained", facts, times, yardsticks, extra, {"sentences": count})
 
 
 def bench_curves(plan: Plan, curves: Sequence[str], most: int) -> None:
     """One thing grows, the rest stays: time and memory, and the power by which time grew since the point before.
 
+    For the first two of ours, and CTranslate2.
+
     Outputs are as long as sources.
     """
-    yardsticks = [one.name for one in plan.ctranslate2]
     plan = replace(plan, fewest=min(3, plan.fewest))
     for curve in curves:
-        say(f"curve: {curve}")
-        for value in (one for one in CURVES[curve] if one <= most or curve == "vocab"):
-            at = {**USUAL, curve: value}
-            config = sizes(**{**TINY, "vocab": at["vocab"], "layers": at["layers"]})
-            steps = at["source"] if curve == "source" else USUAL["source"]
-            work = one_length(at["batch"], at["source"], steps, at["beam"], at["vocab"])
-            with plan.attempt(f"{curve} {value}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+        values = [one for one in CURVES[curve] if one <= most or curve == "vocab"]
+        same_model = curve not in ("vocab", "layers")
+        for some in [values] if same_model else [[value] for value in values]:
+            with plan.attempt(f"{curve} {some}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+                at = {**USUAL, curve: some[0]}
+                config = sizes(**{**TINY, "vocab": at["vocab"], "layers": at["layers"]})
                 make_model(plan, folder, config)
-                with plan.opened([*plan.ours, *plan.ctranslate2, *plan.marian], "load", folder) as workers:
-                    facts = {"curve": curve, "value": value, **at, "steps": steps}
-                    _compare(plan, "peers curve", facts, workers, work, yardsticks, None, Sizes.of(config))
-    _growth(plan)
+                with plan.opened([*plan.ours[:2], *plan.ctranslate2], "load", folder) as workers:
+                    for value in some:
+                        _point(plan, curve, value, workers, Sizes.of(config))
+    write_growth(plan)
 
 
-def _growth(plan: Plan) -> None:
-    """A row for each step of each curve: the exponent, 1 for time in proportion, 2 for its square."""
+def _point(plan: Plan, curve: str, value: int, workers: Mapping[str, Worker], shape: Sizes) -> None:
+    say(f"curve: {curve} {value}")
+    at = {**USUAL, curve: value}
+    steps = at["source"] if curve == "source" else USUAL["source"]
+    work = one_length(at["batch"], at["source"], steps, at["beam"], at["vocab"])
+    facts = {"curve": curve, "value": value, **at, "steps": steps, "operations": work_of(shape, work)}
+    _compare(plan, "peers curve", facts, workers, work, [one.name for one in plan.ctranslate2], None, shape)
+
+
+def work_of(shape: Sizes, work: Decoding) -> int:
+    """Operations of a search: 2 for each multiplication and addition of its products."""
+    total = 0
+    for lengths in work.lengths:
+        for length in lengths:
+            total += shape.encode(length)
+            total += sum((work.beam_size if step else 1) * shape.step(length, step) for step in range(work.steps))
+    return total
+
+
+def write_growth(plan: Plan) -> None:
+    """A row for each step of each curve: the exponent, 1 for time in proportion, 2 for its square.
+
+    `counted_power` is that of the operations. A step is a cliff where time grew by half more than they did.
+    """
     rows = [row for row in plan.rows if row["benchmark"] == "peers curve"]
     for curve, what in dict.fromkeys((row["curve"], row["what"]) for row in rows):
         points = [row for row in rows if (row["curve"], row["what"]) == (curve, what)]
         for before, after in itertools.pairwise(points):
-            power = math.log(after["seconds"] / before["seconds"]) / math.log(after["value"] / before["value"])
+            grown = {name: after[name] / before[name] for name in ("value", "seconds", "operations")}
+            power, counted = (math.log(grown[name]) / math.log(grown["value"]) for name in ("seconds", "operations"))
             facts = {"curve": curve, "what": what, "from": before["value"], "to": after["value"], "power": power}
-            plan.emit("peers growth", facts)
+            cliff = grown["seconds"] > CLIFF * grown["operations"]
+            plan.emit("peers growth", {**facts, "counted_power": counted, "cliff": cliff})

@@ -33,7 +33,7 @@ class Contestant:
         name: what rows call it.
         kind: which module runs it (`peers_worker.PEERS`).
         python: the interpreter of its environment.
-        options: what it is started with.
+        options: what it is started with; `threads` and `workers` if it has other ones than the rest.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Worker:
     def __init__(self, contestant: Contestant, threads: int) -> None:
         self.contestant = contestant
         self.told: object = None  # by the call that made it ready
-        options = json.dumps({**contestant.options, "threads": threads})
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+        settings = {"threads": threads, **contestant.options}
+        environment = environment_of(settings["threads"])
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (it lives as long as the process)
-        command = [contestant.python, str(HERE / "peers_worker.py"), contestant.kind, options]
+        command = [contestant.python, str(HERE / "peers_worker.py"), contestant.kind, json.dumps(settings)]
         try:
             self._process = subprocess.Popen(
                 command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
@@ -115,18 +115,21 @@ class Worker:
 Time = Callable[[], float]
 
 
-def take_turns(runs: Mapping[str, Time], *, budget: float, fewest: int = FEWEST) -> dict[str, list[float]]:
+def take_turns(
+    runs: Mapping[str, Time], *, budget: float, fewest: int = FEWEST, warm: bool = False
+) -> dict[str, list[float]]:
     """Seconds of each call, as each tells itself, over rounds that start with another one each time.
 
     Args:
         runs: calls by name, each doing the same work.
         budget: seconds to spend on all of them together, after a round that does not count.
-        fewest: rounds at least.
+        warm: there was such a round before.
+        fewest: rounds at least; one is enough where it takes longer than the budget.
     """
     names = list(runs)
     times: dict[str, list[float]] = {name: [] for name in names}
-    for run in runs.values():
-        run()
+    if not warm and sum(run() for run in runs.values()) > budget > 0:
+        fewest = 1
     end = time.monotonic() + budget
     for turn in range(MOST):
         if turn >= fewest and time.monotonic() > end:
@@ -149,6 +152,11 @@ def quartiles(values: Sequence[float], name: str) -> dict[str, float]:
 def speedup(own: Sequence[float], other: Sequence[float]) -> list[float]:
     """How many times as fast as another, round by round."""
     return [theirs / ours for ours, theirs in zip(own, other, strict=True)]
+
+
+def environment_of(threads: int) -> dict[str, str]:
+    """Of a process that computes with so many threads on the processor, and fetches nothing."""
+    return {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def say(text: str) -> None:

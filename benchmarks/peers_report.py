@@ -32,12 +32,13 @@ SECTIONS = (
     Section("peers user", "Training as a user would", ("model",), "target_tokens"),
     Section("peers curve", "How costs grow", ("curve", "value"), "output_tokens"),
 )
-HEADINGS = ("time", "rate", "times as fast", "goal", "same", "% of limit float32 / int8", "MiB", "grows with power")
+SHARES = "% of limit float32 / int8"
+HEADINGS = ("time", "rate", "times as fast", "goal", "same", SHARES, "MiB", "grows with power (counted)")
 
 
 def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Title, headings and cells of each table that has rows; columns without any value are left out."""
-    made = []
+    made = [goals(rows)] if any(_goal(row) for row in rows) else []
     for section in SECTIONS:
         own = [row for row in rows if row["benchmark"] == section.benchmark]
         if own:
@@ -51,6 +52,22 @@ def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
                 (section.title, [headings[index] for index in kept], [[line[i] for i in kept] for line in cells])
             )
     return made
+
+
+def goals(rows: Sequence[Row]) -> tuple[str, list[str], list[list[str]]]:
+    """A line for each row that has a goal: this toolkit, the fastest peer, and how far it is."""
+    headings = ["work", "dragoman", "the fastest peer", "times as fast", "goal", SHARES]
+    lines = []
+    for section in SECTIONS:
+        own = [row for row in rows if row["benchmark"] == section.benchmark]
+        for row in filter(_goal, own):
+            same = [one for one in own if all(one[key] == row[key] for key in section.keys)]
+            peer = next(one for one in same if one["what"] == row["yardstick"])
+            work = [f"{key.replace('_', ' ')} {row[key]}" for key in section.keys]
+            _, rate, speed, goal, _, share, _ = _cells(row, section.unit)
+            theirs = f"{peer['what']}: {_cells(peer, section.unit)[1]}"
+            lines.append([f"{section.title}: {', '.join(work)}", rate, theirs, speed, goal, share])
+    return "Goals", headings, lines
 
 
 def _cells(row: Row, unit: str) -> list[str]:
@@ -80,14 +97,14 @@ def _share(row: Row) -> str:
 
 
 def _power(row: Row, rows: Sequence[Row]) -> str:
-    """Of a curve: 1 for time in proportion since the point before, 2 for its square."""
+    """Of a curve: 1 for time in proportion since the point before, 2 for its square; and that of the operations."""
     found = (
-        one["power"]
+        f"{one['power']:.2f} ({one['counted_power']:.2f}){' a cliff' if one['cliff'] else ''}"
         for one in rows
         if one["benchmark"] == "peers growth"
         and (one["curve"], one["what"], one["to"]) == (row.get("curve"), row["what"], row.get("value"))
     )
-    return next((f"{power:.2f}" for power in found), "")
+    return next(found, "")
 
 
 def _milliseconds(seconds: float) -> str:
@@ -116,16 +133,24 @@ def header(rows: Sequence[Row]) -> str:
     told = ", ".join(f"{name} {value}" for name, value in versions.get("versions", {}).items())
     where = f"{row['date']}, {row['processor']}, {row['cores']} cores, {row['system']}, Python {row['python']}"
     parts = [f"{where}, {row['threads']} threads each; {told}."]
-    for limit in (one for one in rows if one["benchmark"] == "peers limits"):
-        operations = ", ".join(
-            f"{limit[f'{kind}_operations_per_second'] / 1e9:,.0f} billion {kind} operations/s"
-            for kind in ("float32", "int8")
+    engines = dict.fromkeys(one["engine"] for one in rows if one.get("what") == "dragoman" and one.get("engine"))
+    parts += [f"Dragoman's engine: {engine}." for engine in engines]
+    limits = [one for one in rows if one["benchmark"] == "peers limits"]
+    for weights in dict.fromkeys(limit["step_weights"] for limit in limits):
+        own = [limit for limit in limits if limit["step_weights"] == weights]
+        operations, speeds = (
+            [f"{_range(own, f'{kind}_{what}')} {unit} ({kind})" for kind in ("float32", "int8")]
+            for what, unit in (("operations_per_second", "billion operations/s"), ("weights_bytes_per_second", "GB/s"))
         )
-        speeds = " and ".join(
-            f"{limit[f'{kind}_weights_bytes_per_second'] / 1e9:.0f} GB/s ({kind})" for kind in ("float32", "int8")
-        )
-        parts.append(f"Limits: {operations}; {limit['step_weights'] / 1e6:.1f} M weights of a step read at {speeds}.")
+        read = f"{weights / 1e6:.1f} M weights of a step read at {' and '.join(speeds)}"
+        parts.append(f"Limits: {', '.join(operations)}; {read}.")
     return "\n".join(parts)
+
+
+def _range(limits: Sequence[Row], name: str) -> str:
+    """In billions, over the pieces of a run."""
+    found = sorted({f"{limit[name] / 1e9:.0f}" for limit in limits}, key=int)
+    return "–".join(dict.fromkeys((found[0], found[-1])))
 
 
 def missing(rows: Sequence[Row]) -> list[str]:
@@ -140,8 +165,9 @@ def show(rows: Sequence[Row]) -> None:
     console.print(header(rows))
     for title, headings, cells in tables(rows):
         table = Table(*headings, title=title)
+        keys = headings.index("who") if "who" in headings else 0
         for before, line in zip([None, *cells], cells, strict=False):
-            if before is not None and before[: headings.index("who")] != line[: headings.index("who")]:
+            if before is not None and before[:keys] != line[:keys]:
                 table.add_section()
             table.add_row(*line)
         console.print(table)

@@ -1,30 +1,35 @@
 """Side by side with CTranslate2 and Hugging Face transformers: decoding, training, start, files, and how costs grow.
 
 Everyone runs in a process of its own, on the same work with the same weights, only one at a time, in turns. Rows go to
-standard output as JSON, tables to standard error; `--markdown FILE` writes them for a page. The peers live in an
+standard output as JSON, tables to standard error; `--markdown FILE` writes them for a page. Each table that is done is
+kept in `--out`: a run that was stopped goes on behind it (`--again` measures it again). The peers live in an
 environment of their own:
 
     python3 -m venv .venv-peers
     .venv-peers/bin/python -m pip install -r benchmarks/requirements-peers.txt
+    .venv-peers/bin/python -m pip install --no-deps -r benchmarks/requirements-peers-alone.txt
     .venv/bin/python benchmarks/peers_run.py > rows.jsonl
+
+Pieces of a table, each with other options, become one page: `peers_run.py --rows build/peers/*.jsonl --markdown FILE`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from peers_commands import bench_file, bench_start, train_model, write_corpus
 from peers_decoding import CURVES, bench_curves, bench_decoding, bench_trained
+from peers_picture import draw
 from peers_pool import HERE, Contestant, PeerError, Worker, say
 from peers_report import markdown, show
-from peers_rows import Plan
+from peers_rows import Plan, Row
 from peers_training import bench_training, bench_user
 from peers_work import MODELS
 
@@ -32,6 +37,7 @@ TABLES = ("decode", "trained", "file", "start", "train", "user", "curves")
 # Engine and precision of ours; the first is what a user gets.
 OURS = ("auto", "auto:float32", "auto:int8", "module")
 LINES = 1000
+NOT_SETTINGS = ("tables", "rows", "markdown", "picture", "out", "again")
 QUICK = {"budget": 0.1, "rounds": 2, "batch_tokens": 256, "seconds": 20.0, "minutes": 0.3, "lines": 40, "most": 64}
 
 
@@ -44,8 +50,14 @@ def ours(name: str) -> Contestant:
 
 def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
     python = str(options.python)
-    kinds = ("float32", "int8")
-    ctranslate2 = [Contestant(f"ctranslate2 {kind}", "ctranslate2", python, {"compute_type": kind}) for kind in kinds]
+    ctranslate2 = []
+    for kind in ("float32", "int8"):
+        given = {"compute_type": kind}
+        ctranslate2.append(Contestant(f"ctranslate2 {kind}", "ctranslate2", python, given))
+        if options.threads > 1:  # its other way to use them, and often the better one
+            given = {**given, "workers": options.threads, "threads": 1}
+            title = f"ctranslate2 {kind}, {options.threads} workers of 1"
+            ctranslate2.append(Contestant(title, "ctranslate2", python, given))
     return Plan(
         folder, options.threads, options.budget, options.rounds, [ours(name) for name in options.ours], ctranslate2,
         [Contestant("transformers", "marian", python)], Contestant("probe", "probe", sys.executable),
@@ -71,8 +83,9 @@ def trained(options: argparse.Namespace, plan: Plan) -> tuple[Path, list[str]]:
     """A copy of the model that was given, or one trained for some minutes; and lines to translate."""
     source, target = corpus(options, plan.folder)
     if options.model:
-        model = plan.folder / "trained"
-        model.mkdir(exist_ok=True)
+        model = plan.folder / "given"
+        shutil.rmtree(model, ignore_errors=True)
+        model.mkdir()
         for file in ("config.json", "model.safetensors", *(one.name for one in options.model.glob("tokenizer*.model"))):
             shutil.copy(options.model / file, model / file)
     else:
@@ -82,36 +95,57 @@ def trained(options: argparse.Namespace, plan: Plan) -> tuple[Path, list[str]]:
     return model, [line for line in lines if line.strip()][: options.lines]
 
 
-def run_all(options: argparse.Namespace, plan: Plan) -> None:
-    tell_versions(plan)
-    wanted, models = set(options.tables), options.models
+def steps(options: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], None]]:
+    """How each table is made."""
+    models = options.models
 
-    def decode() -> None:
-        bench_decoding(plan, models, options.batches, options.beams)
-
-    def with_model() -> None:
+    def translate(bench: Callable[..., None], *, whole: bool = True) -> None:
         model, lines = trained(options, plan)
-        if "trained" in wanted:
-            bench_trained(plan, model, lines, options.beams)
-        if "file" in wanted:
-            bench_file(plan, model, lines, 4)
-        if "start" in wanted:
-            bench_start(plan, model, lines[0], 4)
+        for beam in options.beams:
+            bench(plan, model, lines if whole else lines[0], beam)
 
     def user() -> None:
         bench_user(plan, models[-1:], *corpus(options, plan.folder), options.seconds, min(3, options.rounds))
 
-    steps: list[tuple[set[str], Callable[[], None]]] = [
-        ({"decode"}, decode),
-        ({"trained", "file", "start"}, with_model),
-        ({"train"}, lambda: bench_training(plan, models, options.batch_tokens, updates=2)),
-        ({"user"}, user),
-        ({"curves"}, lambda: bench_curves(plan, options.curves, options.most)),
-    ]
-    for names, step in steps:
-        if names & wanted:
-            with plan.attempt(" ".join(sorted(names & wanted))):
-                step()
+    return {
+        "decode": lambda: bench_decoding(plan, models, options.batches, options.beams),
+        "trained": lambda: translate(bench_trained),
+        "file": lambda: translate(bench_file),
+        "start": lambda: translate(bench_start, whole=False),
+        "train": lambda: bench_training(plan, models, options.batch_tokens, updates=2),
+        "user": user,
+        "curves": lambda: bench_curves(plan, options.curves, options.most),
+    }
+
+
+def run_all(options: argparse.Namespace, plan: Plan) -> None:
+    """Each table that is wanted, unless the same one is kept from a run before."""
+    ways = steps(options, plan)
+    for number, table in enumerate(options.tables, 1):
+        kept = options.out / f"{table}-{digest(options)}.jsonl"
+        say(f"table {number} of {len(options.tables)}: {table}")
+        if kept.exists() and not options.again:
+            say(f"kept from a run before: {kept}")
+            plan.rows += read_rows([kept])
+            print(kept.read_text(encoding="utf-8"), end="", flush=True)
+            continue
+        first = len(plan.rows)
+        tell_versions(plan)
+        with plan.attempt(table):
+            ways[table]()
+        beside = kept.with_suffix(".part")
+        beside.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plan.rows[first:]), "utf-8")
+        beside.rename(kept)
+
+
+def digest(options: argparse.Namespace) -> str:
+    """What tells one set of settings from another; where rows go changes none of them."""
+    told = {name: str(value) for name, value in vars(options).items() if name not in NOT_SETTINGS}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def read_rows(files: list[Path]) -> list[Row]:
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def arguments() -> argparse.Namespace:
@@ -136,7 +170,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--input", type=Path, help="sentences to translate; those of --source if not given")
     parser.add_argument("--lines", type=int, default=LINES, help="how many of them")
     parser.add_argument("--markdown", type=Path, help="where to write the tables for a page")
-    parser.add_argument("--rows", type=Path, help="show the rows of an earlier run instead of measuring")
+    parser.add_argument("--picture", type=Path, help="where to draw the curves (needs matplotlib)")
+    parser.add_argument("--rows", type=Path, nargs="+", help="show the rows of earlier runs instead of measuring")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "build/peers", help="keeps tables that are done")
+    parser.add_argument("--again", action="store_true", help="measure again what is kept")
     parser.add_argument("--quick", action="store_true", help="whether all of it works: figures mean nothing")
     options = parser.parse_args()
     if unknown := set(options.tables) - set(TABLES):
@@ -151,17 +188,19 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     if options.rows:
-        rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+        rows = read_rows(options.rows)
     elif not options.python.exists():
         raise SystemExit(f"no environment of the peers at {options.python}: see the head of {Path(__file__).name}")
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            plan = plan_of(options, Path(folder))
-            run_all(options, plan)
-            rows = plan.rows
+        options.out.mkdir(parents=True, exist_ok=True)
+        plan = plan_of(options, options.out)
+        run_all(options, plan)
+        rows = plan.rows
     show(rows)
     if options.markdown:
         options.markdown.write_text(markdown(rows), encoding="utf-8")
+    if options.picture:
+        draw(rows, options.picture)
 
 
 if __name__ == "__main__":

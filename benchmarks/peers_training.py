@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from peers_limits import Sizes
-from peers_pool import HERE, Contestant, PeerError, Worker, quartiles, say, take_turns
+from peers_pool import HERE, Contestant, PeerError, Worker, environment_of, quartiles, say, take_turns
 from peers_rows import Limits, Plan, Runs
 from peers_work import MODELS, TRAINING_GOAL, USER_GOAL, training
 
 from dragoman.training.precision import choose_precision
+
+# Peers that train as their users do; each takes the same arguments.
+SCRIPTS = {"transformers Trainer": "peers_trainer.py", "joeynmt": "peers_joeynmt.py"}
 
 
 def bench_training(plan: Plan, models: Sequence[str], tokens: int, updates: int) -> None:
@@ -62,24 +65,22 @@ def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, se
     for name in models:
         rates: dict[str, list[float]] = {}
         for turn in range(rounds):
-            commands = [("dragoman", plan.ours[0]), *((one.name, one) for one in plan.marian)]
-            for what, one in commands[turn % len(commands) :] + commands[: turn % len(commands)]:
+            theirs = [(title, partial(_with_script, script)) for title, script in SCRIPTS.items()]
+            commands = [("dragoman", _with_dragoman), *theirs]
+            for what, train in commands[turn % len(commands) :] + commands[: turn % len(commands)]:
                 say(f"training {name} as a user would: {what}, turn {turn + 1} of {rounds}")
                 with tempfile.TemporaryDirectory(dir=plan.folder) as folder:
-                    train = _with_dragoman if one.ours else _with_trainer
                     try:
-                        rates.setdefault(what, []).append(train(plan, one, name, (source, target), seconds, folder))
+                        rates.setdefault(what, []).append(train(plan, name, (source, target), seconds, folder))
                     except PeerError as error:
                         plan.emit("peers unavailable", {"what": f"{what}, as a user would", "reason": str(error)})
         complete = {what: found for what, found in rates.items() if len(found) == rounds}
         times = {what: [1 / rate for rate in found] for what, found in complete.items()}
         facts = {"model": name, "seconds_each": seconds, "goal": USER_GOAL}
-        plan.report("peers user", facts, times, [one.name for one in plan.marian], {}, {"target_tokens": 1})
+        plan.report("peers user", facts, times, list(SCRIPTS), {}, {"target_tokens": 1})
 
 
-def _with_dragoman(
-    plan: Plan, one: Contestant, model: str, files: tuple[Path, Path], seconds: float, folder: str
-) -> float:
+def _with_dragoman(plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str) -> float:
     shape = MODELS[model]
     own = {key: shape[key] for key in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")}
     settings = {f"model.{key}": value for key, value in own.items()} | {
@@ -89,15 +90,8 @@ def _with_dragoman(
     }  # fmt: skip
     out = Path(folder) / "run"
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    command = [
-        str(Path(one.python).with_name("dragoman")),
-        "train",
-        "--source",
-        str(files[0]),
-        "--target",
-        str(files[1]),
-    ]
-    run_command([*command, "--out", str(out), "--quiet", *given], plan.threads)
+    given += ["--source", str(files[0]), "--target", str(files[1]), "--out", str(out), "--quiet"]
+    run_command([str(Path(plan.ours[0].python).with_name("dragoman")), "train", *given], plan.threads)
     lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     events = [event for event in map(json.loads, lines) if event["event"] == "train"][1:]
     if not events:
@@ -106,11 +100,11 @@ def _with_dragoman(
     return tokens / sum(event["target_tokens"] / event["target_tokens_per_second"] for event in events)
 
 
-def _with_trainer(
-    plan: Plan, one: Contestant, model: str, files: tuple[Path, Path], seconds: float, folder: str
-) -> float:
+def _with_script(
+    script: str, plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str
+) -> float:  # fmt: skip
     arguments = [*map(str, files), json.dumps(MODELS[model]), str(seconds), folder, str(plan.threads)]
-    told = run_command([one.python, str(HERE / "peers_trainer.py"), *arguments], plan.threads)
+    told = run_command([plan.marian[0].python, str(HERE / script), *arguments], plan.threads)
     return json.loads(told.splitlines()[-1])["target_tokens_per_second"]
 
 
@@ -120,7 +114,7 @@ def run_command(command: Sequence[str], threads: int, given: str | None = None) 
     Raises:
         PeerError: it failed; with the last line of its complaint.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = environment_of(threads)
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, check=False)
     except OSError as error:

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -168,6 +169,20 @@ def verify_file(path: Path, size: int, sha256: str) -> None:
 def encode_json(value: Mapping[str, Any]) -> bytes:
     """JSON in its one form here: keys sorted, ASCII, one final LF; NaN and infinities as Python has them."""
     return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON for other programs: null for what is not finite, every character as itself."""
+    return json.dumps(finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def finite(value: Any) -> Any:
+    """The same plain values, None for each NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> dict[str, Any]:

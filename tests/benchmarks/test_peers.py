@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import peers_decoding
 import peers_dragoman
 import peers_limits
 import peers_marian
+import peers_picture
 import peers_report
 import peers_rows
+import peers_run
 import peers_work
 import pytest
 import torch
@@ -145,21 +149,84 @@ def test_rows_compare_with_the_faster_yardstick_and_goals_are_for_what_is_chosen
     assert (printed[0]["output_tokens_per_second"], printed[0]["threads"]) == (10.0, 1)
     text = peers_report.markdown(made.rows)
     assert "| 1.50 reached |" in text
-    assert text.count("reached") + text.count("missed") == 1
+    assert text.count("reached") + text.count("missed") == 2  # among the goals, and in its table
     peers_report.show(made.rows)
     assert "reached" in capsys.readouterr().err
 
 
-def test_growth_is_a_power(tmp_path: Path) -> None:
-    from peers_decoding import _growth
+def curve_rows(points: tuple[tuple[int, float, int], ...]) -> list[dict[str, Any]]:
+    facts = {"benchmark": "peers curve", "curve": "source", "what": "dragoman", "peak_mib": 100}
+    return [
+        {**facts, "value": value, "seconds": seconds, "operations": operations} for value, seconds, operations in points
+    ]
 
+
+def test_growth_is_a_power_and_a_cliff_is_what_operations_do_not_explain(tmp_path: Path) -> None:
     made = plan(tmp_path)
-    for value, seconds in ((16, 1.0), (64, 16.0)):
-        made.rows.append(
-            {"benchmark": "peers curve", "curve": "source", "value": value, "what": "a", "seconds": seconds}
-        )
-    _growth(made)
-    assert made.rows[-1]["power"] == pytest.approx(2)
+    made.rows += curve_rows(((16, 1.0, 10), (64, 16.0, 160), (128, 32.1, 200)))
+    peers_decoding.write_growth(made)
+    steps = [row for row in made.rows if row["benchmark"] == "peers growth"]
+    assert [row["power"] for row in steps] == [pytest.approx(2), pytest.approx(1, abs=0.01)]
+    assert steps[0]["counted_power"] == pytest.approx(2)
+    assert [row["cliff"] for row in steps] == [False, True]
+
+
+def test_operations_of_a_search_are_those_of_its_steps() -> None:
+    shape = peers_limits.Sizes.of(SMALL)
+    once = shape.encode(6) + shape.step(6, 0)
+    assert peers_decoding.work_of(shape, peers_work.one_length(2, 5, 1, 4, 60)) == 2 * once
+    assert peers_decoding.work_of(shape, peers_work.one_length(1, 5, 2, 4, 60)) == once + 4 * shape.step(6, 1)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_the_picture_of_the_curves_is_the_same_each_time(tmp_path: Path, suffix: str) -> None:
+    rows = curve_rows(((16, 1.0, 10), (64, 16.0, 160)))
+    files = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for file in files:
+        peers_picture.draw([*rows, *({**row, "curve": "beam"} for row in rows), {"benchmark": "peers growth"}], file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(files[0].read_bytes()) > 5000
+
+
+def options_of(monkeypatch: pytest.MonkeyPatch, *given: object) -> argparse.Namespace:
+    monkeypatch.setattr(sys, "argv", ["peers_run.py", *map(str, given)])
+    return peers_run.arguments()
+
+
+def test_a_table_that_is_done_is_kept_and_another_setting_is_another_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def fake(options: argparse.Namespace, made: peers_rows.Plan) -> dict[str, Any]:
+        def measure(table: str) -> None:
+            measured.append(table)
+            if table == "train" and len(measured) == 2:
+                raise KeyboardInterrupt
+            made.emit("peers decode", {"what": table})
+
+        return {table: lambda table=table: measure(table) for table in peers_run.TABLES}
+
+    monkeypatch.setattr(peers_run, "steps", fake)
+    monkeypatch.setattr(peers_run, "tell_versions", lambda _: None)
+    given = ("decode", "train", "--out", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        peers_run.run_all(options_of(monkeypatch, *given), plan(tmp_path))
+    again = plan(tmp_path)
+    peers_run.run_all(options_of(monkeypatch, *given), again)
+    assert measured == ["decode", "train", "train"]  # goes on where it was stopped
+    assert [row["what"] for row in again.rows] == ["decode", "train"]
+    peers_run.run_all(options_of(monkeypatch, *given, "--budget", 3), plan(tmp_path))
+    peers_run.run_all(options_of(monkeypatch, *given, "--again"), plan(tmp_path))
+    assert measured[3:] == ["decode", "train"] * 2
+
+
+def test_ctranslate2_may_use_its_threads_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = peers_run.plan_of(options_of(monkeypatch, "--threads", 3), tmp_path)
+    assert [(one.options.get("workers"), one.options.get("threads")) for one in made.ctranslate2] == [
+        (None, None), (3, 1), (None, None), (3, 1),
+    ]  # fmt: skip
+    assert len(peers_run.plan_of(options_of(monkeypatch, "--threads", 1), tmp_path).ctranslate2) == 2
 
 
 def test_a_process_answers_and_its_failures_are_told(tmp_path: Path) -> None:

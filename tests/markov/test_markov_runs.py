@@ -16,7 +16,7 @@ from dragoman.decoding import Completer, TextScorer
 from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.markov import RUNGS, MarkovModel, load
-from dragoman.training import describe_model, markov
+from dragoman.training import describe_model, markov, train
 from dragoman.training.log import RunLog
 from dragoman.training.markov import is_counted, train_markov
 from dragoman.training.progress import Progress
@@ -122,12 +122,30 @@ def test_a_text_of_subwords_or_characters_is_counted_too(kind: str, corpus: Path
     assert completer.complete(["ba c"])[0][0].text.startswith("ba c")
 
 
-def test_settings_that_change_nothing_are_named(corpus: Path) -> None:
-    directory, *_ = trained(config_of(corpus, "first-order", "d_model=64", "max_steps=3", "seed=4"))
-    log = (directory / "train.log").read_text(encoding="utf-8")
-    assert "model.d_model means nothing to a first-order model" in log
-    assert "training.max_steps means nothing" in log
-    assert "training.seed" not in log
+@pytest.mark.parametrize(
+    ("family", "settings", "found"),
+    [
+        ("first-order", ("d_model=64", "max_steps=3", "metric=loss"), "model.d_model, training.max_steps, validation."),
+        ("causal", ("markov.k=0.5", "backoff=1"), "markov.k, markov.backoff"),
+        ("transformer", ("markov.k=0.5",), "markov.k"),
+    ],
+)
+def test_settings_that_would_change_nothing_are_refused(
+    family: str, settings: tuple[str, ...], found: str, corpus: Path
+) -> None:
+    with pytest.raises(ConfigError, match=f"mean nothing to a {family} model") as caught:
+        train(config_of(corpus, family, *settings), quiet=True)
+    assert (caught.value.found or "").startswith(found)
+    assert not (corpus / "run" / "config.toml").exists()
+
+
+def test_what_means_something_is_taken_and_a_resumed_run_is_held_to_its_family(corpus: Path) -> None:
+    config = config_of(corpus, "first-order", "seed=4", "markov.k=0.5", "min_count=2")
+    directory = train(config, quiet=True).directory
+    assert load(directory).k == 0.5
+    assert train(make_config({"out": str(directory)}), resume=True, quiet=True).progress.finished
+    with pytest.raises(ConfigError, match="mean nothing to a first-order model"):
+        train(make_config({"out": str(directory), "training": {"max_steps": 3}}), resume=True, quiet=True)
 
 
 def test_unknown_words_that_training_never_met_are_told(corpus: Path) -> None:

@@ -1,0 +1,90 @@
+"""SIGMORPHON 2020 task 1: one model of spelling to sound for fifteen languages, or an ensemble of several.
+
+    python recipes/sigmorphon2020.py --data DIR [--out runs/sigmorphon2020] [--seeds 1,2,3] [--test]
+
+All languages are learned together: a source is the language's code and the letters of the word, decomposed (NFD takes
+Korean syllables apart), separated by blanks; settings are those of `sigmorphon2020-g2p.toml`. Interrupted runs go on
+where they stopped, finished ones are only judged. Prints one JSON row for each language and one of the mean: word error
+and phoneme error in percent on the dev sets, or with `--test` on the test sets, each language counting alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dragoman
+from dragoman.config import make_config, merge, parse_assignments, read_toml
+from dragoman.evaluation import score
+from dragoman.files import make_directory
+
+RECIPE = Path(__file__).parent / "sigmorphon2020-g2p.toml"
+LANGUAGES = ("ady", "arm", "bul", "dut", "fre", "geo", "gre", "hin", "hun", "ice", "jpn", "kor", "lit", "rum", "vie")
+METRICS = ("word_error", "per")
+
+
+def read_words(file: Path, language: str) -> tuple[list[str], list[str]]:
+    """The sources and targets of one file of the task."""
+    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+    letters = [" ".join(unicodedata.normalize("NFD", word).replace(" ", "_")) for word, _ in rows]
+    return [f"{language} {word}" for word in letters], [phonemes for _, phonemes in rows]
+
+
+def write_corpus(data: Path, out: Path) -> None:
+    """The languages one after the other, as `${CORPUS}/train.source` and so on."""
+    make_directory(out)
+    for part in ("train", "dev"):
+        pairs = [read_words(data / f"{language}.{part}.tsv", language) for language in LANGUAGES]
+        for side, name in enumerate(("source", "target")):
+            text = "".join(line + "\n" for pair in pairs for line in pair[side])
+            (out / f"{part}.{name}").write_text(text, encoding="utf-8", newline="\n")
+
+
+def judge(models: Sequence[Path], data: Path, part: str) -> list[dict[str, Any]]:
+    """A row for each language and one of the mean."""
+    translator = dragoman.Translator.from_pretrained(models)
+    rows = []
+    for language in LANGUAGES:
+        sources, targets = read_words(data / f"{language}.{part}.tsv", language)
+        outputs = [one.text for one in translator.translate(sources)]
+        scores = score(outputs, targets, metrics=METRICS, bootstrap=0)
+        rows.append({"language": language, "words": len(sources), **{one.name: one.value for one in scores}})
+    mean = {name: sum(row[name] for row in rows) / len(rows) for name in METRICS}
+    return [*rows, {"language": "mean", "words": sum(row["words"] for row in rows), **mean}]
+
+
+def main() -> None:
+    """Train the members, judge the ensemble, print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
+    parser.add_argument("--out", default=Path("runs/sigmorphon2020"), type=Path, help="where run directories go")
+    parser.add_argument("--seeds", default="1", help="one member of the ensemble for each")
+    parser.add_argument("--test", action="store_true", help="judge on the test sets instead of the dev sets")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
+    options = parser.parse_args()
+
+    data, corpus = options.data / "sigmorphon2020-g2p", options.out / "corpus"
+    write_corpus(data, corpus)
+    os.environ["CORPUS"] = str(corpus)
+    models = []
+    for seed in options.seeds.split(","):
+        models.append(options.out / f"seed-{seed}")
+        given = {"out": str(models[-1]), "training": {"seed": int(seed)}}
+        run = dragoman.train(make_config(merge(read_toml(RECIPE), parse_assignments(options.set), given)), resume=True)
+        if run.exit_status:
+            raise SystemExit(run.exit_status)
+    part = "test" if options.test else "dev"
+    facts = {"recipe": "sigmorphon2020-g2p", "part": part, "models": len(models)}
+    rows = [{**facts, **row} for row in judge(models, data, part)]
+    (options.out / f"result-{part}-{len(models)}.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    for row in rows:
+        print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()
