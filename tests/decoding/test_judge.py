@@ -107,6 +107,16 @@ def test_an_unknown_metric_is_answered_with_a_known_one(translator: Translator, 
     assert caught.value.hint == "did you mean 'bleu'?"
 
 
+@pytest.mark.parametrize("metrics", [["bleu", "blue"], []])
+def test_metrics_are_refused_before_anything_is_translated(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: list[str]
+) -> None:
+    file = write(tmp_path / "s", small.sentences(2))
+    monkeypatch.setattr(Translator, "translate_with", lambda *_: pytest.fail("translated first"))
+    with pytest.raises(ConfigError):
+        evaluate(translator, file, file, metrics=metrics)
+
+
 def test_a_test_set_is_read_as_lines_that_end_at_lf_only(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes("a\x85b\r\n\nc".encode())
     (tmp_path / "r").write_bytes("x\u2028y\n\n\n".encode())

@@ -70,6 +70,9 @@ def test_evaluate_says_what_it_lacks(dragoman: Command, model: Path, files: tupl
         (("--outputs", source.parent / "none"), "cannot read the file"),
         (("--outputs", write(source.parent / "one", ["x"])), "as many outputs as references"),
         (("--outputs", outputs, "--group"), "grouped by their sources"),
+        (("--outputs", outputs, "--ensemble", model), "no model is run that others could join"),
+        (("--outputs", outputs, "--metric", ""), "no metric to score by"),
+        ((model, "--source", source, "--metric", ","), "no metric to score by"),
     ):
         found = dragoman("evaluate", *arguments, "--reference", reference)
         assert (found.status != 0, found.out) == (True, "")

@@ -72,7 +72,7 @@ def evaluate(
     metrics = [name.strip() for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
               "breakdown": breakdown, "worst": worst}  # fmt: skip
-    _check_what_to_score(model, source, outputs, hypotheses)
+    _check_what_to_score(model, source, outputs, hypotheses, ensemble)
     if outputs is not None:
         return _show(evaluate_outputs(outputs, reference, source, **chosen), report, as_json)
     assert model is not None
@@ -132,7 +132,11 @@ def compare(
 
 
 def _check_what_to_score(
-    model: Path | None, source: Path | None, outputs: Path | None, hypotheses: Path | None
+    model: Path | None,
+    source: Path | None,
+    outputs: Path | None,
+    hypotheses: Path | None,
+    ensemble: Sequence[Path] | None,
 ) -> None:
     from dragoman.errors import ConfigError
 
@@ -143,6 +147,8 @@ def _check_what_to_score(
         raise ConfigError("a model needs sources", expected="--source")
     if outputs is not None and hypotheses is not None:
         raise ConfigError("nothing is translated that could be written", found="--outputs and --hypotheses")
+    if outputs is not None and ensemble:
+        raise ConfigError("no model is run that others could join", found="--outputs and --ensemble")
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

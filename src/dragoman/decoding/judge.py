@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.config import DecodingConfig
 from dragoman.data import TokenStore
 from dragoman.decoding.translator import Translator
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import (
     Breakdown,
     Score,
@@ -23,6 +23,7 @@ from dragoman.evaluation import (
     score,
     worst_sentences,
 )
+from dragoman.evaluation.metrics import METRICS, measure
 from dragoman.text import UNK, Tokenizer, guess_language, read_lines
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -105,6 +106,7 @@ def evaluate(
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
+    check_metrics(metrics, target_language or translator.languages.target)
     results = translator.translate_with(sources, options)
     if breakdown and frequencies is None and not isinstance(model, Translator):
         frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
@@ -162,9 +164,11 @@ def evaluate_outputs(
         expected = f"{len(answers):,} lines, one for each {'distinct source' if group else 'reference'}"
         found = f"{len(hypotheses):,}"
         raise DataError("as many outputs as references are needed", file=outputs, expected=expected, found=found)
+    language = target_language or guess_language([str(file) for file in files])
+    check_metrics(metrics, language)
     return _judge(
         Evaluation([], [] if source is None else lines, hypotheses, answers, None),
-        metrics=metrics, target_language=target_language or guess_language([str(file) for file in files]),
+        metrics=metrics, target_language=language,
         lowercase=lowercase, bootstrap=bootstrap, breakdown=breakdown, worst=worst, frequencies=frequencies,
         unknown=None,
     )  # fmt: skip
@@ -194,6 +198,18 @@ def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     ids = tokenizer.encode(text)
     pieces = zip(ids, tokenizer.pieces(ids), strict=True)
     return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+
+
+def check_metrics(metrics: Sequence[str], target_language: str | None) -> None:
+    """Refuse metrics before anything is translated for them.
+
+    Raises:
+        ConfigError: there is none, or one is unknown or cannot be computed here.
+    """
+    if not metrics:
+        raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))
+    for name in metrics:
+        measure(name, ["a"], [("a",)], target_language=target_language)
 
 
 def _judge(
