@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 GEMM = (2048, 512, 2048)
+WIDE = 16384
 PROBES = 15
 BYTES = {"float32": 4, "int8": 1}
 
@@ -26,7 +27,7 @@ class Peer:
         return {"torch": version("torch")}
 
     def operations_per_second(self) -> dict[str, float]:
-        """Multiplications and additions (2 for each pair) of a large product, in each precision."""
+        """Multiplications and additions (2 for each pair) of large products, in each precision: torch's, or ours."""
         import torch
 
         rows, inner, columns = GEMM
@@ -37,7 +38,28 @@ class Peer:
             "int8": lambda: torch.ops.quantized.linear_dynamic(x, packed, True),
         }
         count = 2 * rows * inner * columns
-        return {name: count / self._best(product) for name, product in products.items()}
+        theirs = {name: count / self._best(product) for name, product in products.items()}
+        return {name: max(speed, self._own(name)) for name, speed in theirs.items()}
+
+    def _own(self, precision: str) -> float:
+        """The same of an encoder's very wide layer, or nothing without the native engine."""
+        import torch
+
+        from dragoman.config import ModelConfig
+        from dragoman.engines import NativeEngine
+        from dragoman.engines.native import load_library
+        from dragoman.models import build_model
+        from dragoman.nn import Transformer
+
+        if isinstance(load_library(), str):
+            return 0.0
+        _, width, vocab = GEMM
+        sizes = ModelConfig(source_vocab=vocab, target_vocab=vocab, d_model=width, d_ff=WIDE, num_heads=8)
+        model = build_model(sizes.replace({"num_encoder_layers": 1, "num_decoder_layers": 1}))
+        assert isinstance(model, Transformer)
+        engine, ids = NativeEngine(model, precision), torch.randint(4, vocab, (64, 8))
+        count = 2 * ids.numel() * (6 * width * width + 2 * width * WIDE)
+        return count / self._best(lambda: engine.start(ids))
 
     def bytes_per_second(self, size: int) -> float:
         """Reading so many bytes again and again: from the caches as far as they hold them, else from memory."""

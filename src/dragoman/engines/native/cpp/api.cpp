@@ -110,11 +110,7 @@ int32_t dragoman_search(const void* handle, const int64_t* ids, int32_t batch, i
     *found = nullptr;
     if (model.cross && !known(model.source, ids, static_cast<size_t>(batch) * width)) return DRAGOMAN_NO_SUCH_TOKEN;
     if (!known_tokens(model, *options, batch)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] {
-        const auto state = run_start(model, ids, batch, width, nullptr, threads);
-        const auto search = options->beam_size == 1 ? greedy_search : beam_search;
-        *found = new Kept(search(*state, *options, threads));
-    });
+    return guarded([&] { *found = new Kept(search(model, ids, batch, width, *options, threads)); });
 }
 
 void dragoman_free_found(DragomanFound* found) { delete static_cast<Kept*>(found); }

@@ -10,22 +10,24 @@ enum class Precision : int { float32 = 0, int8 = 1, bfloat16 = 2 };
 enum class Activation : int { none = 0, relu = 1, gelu = 2, silu = 3 };
 
 // A matrix [out, in] in the layout that the kernels read from front to back: panels of so many outputs, padded with
-// zeros. `scale` (int8 only) and `bias` have one number per output, padded likewise.
+// zeros. `scale` and `total`, the sum of an output's
+// bytes (int8 only), and `bias` have one number per output, padded likewise.
 struct Packed {
     Precision precision = Precision::float32;
     int in = 0, out = 0, panels = 0;
     size_t panel_bytes = 0;
     unsigned char* data = nullptr;
     float* scale = nullptr;
+    int32_t* total = nullptr;
     float* bias = nullptr;
 };
 
-// Rows as the kernels of a precision read them: float32 as they are, int8 with scale and sum of each row, or bfloat16.
+// Rows as the kernels of a precision read them: float32 as they are, int8 with scale and offset of each row, or bfloat16.
 struct Operand {
     const unsigned char* data = nullptr;
     size_t stride = 0;  // bytes from row to row
     const float* scale = nullptr;
-    const int32_t* sum = nullptr;
+    const int32_t* offset = nullptr;
 };
 
 // Where a product goes: stored after the activation, or added to what is there.
@@ -50,7 +52,7 @@ struct Kernels {
     // Fills data, scale and bias, for which room was made; `bias` may be null.
     void (*pack)(const float* weight, const float* bias, const Packed&);
     // One row of `in` numbers into an operand row; float32 is copied.
-    void (*prepare)(Precision, const float* row, int in, unsigned char* data, float* scale, int32_t* sum);
+    void (*prepare)(Precision, const float* row, int in, unsigned char* data, float* scale, int32_t* offset);
     // Rows [row_0, row_1) times the outputs of panels [panel_0, panel_1).
     void (*linear)(const Packed&, const Operand&, int row_0, int row_1, int panel_0, int panel_1, const Output&);
     // (row - mean) / sqrt(variance + eps) * weight + bias; weight or bias may be null, out may be row.

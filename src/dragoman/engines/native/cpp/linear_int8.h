@@ -1,9 +1,10 @@
 // int8: a weight is a byte times its output's scale, an activation a byte times its row's scale; products are summed
-// exactly in 32 bits, so every instruction set gives the same sum. A panel is [in / 4][PANEL][4] bytes.
+// exactly in 32 bits. A panel is [in / 4][PANEL][4] bytes.
 //
-// Both sides use -127 to 127. AVX-512 VNNI multiplies unsigned by signed bytes: there weights are stored plus 128, and
-// 128 times the sum of the activations is taken off. Elsewhere on x86, |w| times (a with the sign of w) is the same
-// product, and two of them fit into 16 bits: 2 * 127 * 127 < 2^15.
+// Processors multiply unsigned by signed bytes. AVX-512 VNNI sums four such products in 32 bits: there activations use
+// -127 to 127, weights are stored plus 128, and 128 times the sum of the activations is taken off. AVX2 sums two in 16
+// bits, which two full bytes could overflow: there, and without either, weights use -63 to 63, and activations 0 to 128
+// above the least of their row, so that four products always fit; their zero times the sum of the weights is taken off.
 #pragma once
 
 #include "linear.h"
@@ -12,15 +13,17 @@ namespace {
 
 struct Int8 {
 #if defined(__AVX512VNNI__)
-    static constexpr int MOST = 12, OFFSET = 128, AHEAD = 8192;
+    static constexpr bool WIDE = true;
+    static constexpr int MOST = 12, OFFSET = 128, LARGEST = 127, AHEAD = 8192;
 #else
-    static constexpr int MOST = 4, OFFSET = 0;
+    static constexpr bool WIDE = false;
+    static constexpr int MOST = W == 8 ? 6 : 4, OFFSET = 0, LARGEST = 63;
 #endif
 
-    // What makes bytes of numbers up to `most`; numbers next to nothing are nothing.
-    static float inverse(float most) { return most > 1e-30f ? 127.0f / most : 0.0f; }
+    // What makes bytes up to `largest` of numbers up to `most`; numbers next to nothing are nothing.
+    static float inverse(float most, float largest) { return most > 1e-30f ? largest / most : 0.0f; }
 
-    static int groups(int in) { return (in + 3) / 4; }
+    static int groups(int in) { return (in + 7) / 8 * 2; }
     static size_t panel_bytes(int in) { return static_cast<size_t>(groups(in)) * PANEL * 4; }
     static size_t operand_bytes(int in) { return (static_cast<size_t>(in) + 63) / 64 * 64 + 64; }
 
@@ -30,38 +33,49 @@ struct Int8 {
             const float* row = weight + static_cast<size_t>(out) * w.in;
             float most = 0.0f;
             for (int k = 0; k < w.in; ++k) most = std::fabs(row[k]) > most ? std::fabs(row[k]) : most;
-            const float factor = inverse(most);
-            w.scale[out] = most / 127.0f;
+            const float factor = inverse(most, LARGEST);
+            w.scale[out] = most / static_cast<float>(LARGEST);
             unsigned char* to = w.data + out / PANEL * w.panel_bytes + out % PANEL * 4;
             for (int k = 0; k < w.in; ++k) {
-                const int value = static_cast<int>(std::nearbyint(row[k] * factor)) + OFFSET;
-                to[static_cast<size_t>(k / 4) * PANEL * 4 + k % 4] = static_cast<unsigned char>(value);
+                const int value = static_cast<int>(std::nearbyint(row[k] * factor));
+                w.total[out] += value;
+                to[static_cast<size_t>(k / 4) * PANEL * 4 + k % 4] = static_cast<unsigned char>(value + OFFSET);
             }
         }
     }
 
-    static void prepare(const float* row, int in, unsigned char* data, float* scale, int32_t* total) {
-        Vec most = Vec{}, zero = Vec{};
+    // `offset`: of VNNI the sum of the bytes, else the byte that stands for zero.
+    static void prepare(const float* row, int in, unsigned char* data, float* scale, int32_t* offset) {
+        Vec low = Vec{}, high = Vec{}, zero = Vec{};
         for (int i = 0; i < in; i += W) {
             const Vec v = load_some(row + i, in - i);
-            most = larger(v < Vec{} ? -v : v, most);
+            low = larger(-v, low);
+            high = larger(v, high);
             zero += v * 0.0f;
         }
-        const float limit = largest(most), check = sum(zero), factor = inverse(limit);
-        *scale = limit / 127.0f + check;
-        *total = 0;
+        const float down = largest(low), up = largest(high), check = sum(zero);
+        const float range = WIDE ? (down > up ? down : up) : down + up;
+        const float factor = inverse(range, 127.0f);
+        *scale = range / 127.0f + check;
+        *offset = 0;
         if (check != check) {  // of NaN and infinity there are no bytes: the scale makes NaN of the row
-            std::memset(data, 0, static_cast<size_t>(in));
+            std::memset(data, 0, static_cast<size_t>(groups(in)) * 4);
             return;
         }
-        int8_t* to = reinterpret_cast<int8_t*>(data);
+        const int32_t first = WIDE ? 0 : static_cast<int32_t>(std::nearbyint(down * factor));
         IntVec totals = IntVec{};
-        for (int i = 0; i < in; i += W) {  // rows are padded to 64 bytes
-            const IntVec q = nearest(load_some(row + i, in - i) * factor);
-            totals += q;
-            store_bytes(to + i, __builtin_convertvector(q, ByteVec));
+        for (int i = 0; i < in; i += 4 * W) {  // rows are padded to 64 bytes
+            IntVec q[4];
+            for (int j = 0; j < 4; ++j) {
+                const int left = in - i - j * W;
+                const Vec v = left > 0 ? load_some(row + i + j * W, left) : Vec{};
+                q[j] = nearest(v * factor) + first;
+                totals += q[j];
+            }
+            store_bytes(data + i, q);
         }
-        for (int i = 0; i < W; ++i) *total += totals[i];
+        *offset = first;
+        for (int i = 0; WIDE && i < W; ++i) *offset += totals[i];
     }
 
     template <int ROWS>
@@ -71,13 +85,15 @@ struct Int8 {
         IntVec sums[ROWS][2];
         for (int r = 0; r < ROWS; ++r) {
             rows[r] = a.data + (row + r) * a.stride;
-            sums[r][0] = sums[r][1] = IntVec{} - OFFSET * a.sum[row + r];
+            sums[r][0] = sums[r][1] = IntVec{} - OFFSET * (WIDE ? a.offset[row + r] : 0);
         }
         accumulate<ROWS>(from, rows, groups(w.in), sums);
         const Vec scale_0 = load(w.scale + panel * PANEL), scale_1 = load(w.scale + panel * PANEL + W);
+        const IntVec total_0 = load_int(w.total + panel * PANEL), total_1 = load_int(w.total + panel * PANEL + W);
         for (int r = 0; r < ROWS; ++r) {
-            low[r] = __builtin_convertvector(sums[r][0], Vec) * (scale_0 * a.scale[row + r]);
-            high[r] = __builtin_convertvector(sums[r][1], Vec) * (scale_1 * a.scale[row + r]);
+            const int32_t zero = WIDE ? 0 : a.offset[row + r];
+            low[r] = __builtin_convertvector(sums[r][0] - zero * total_0, Vec) * (scale_0 * a.scale[row + r]);
+            high[r] = __builtin_convertvector(sums[r][1] - zero * total_1, Vec) * (scale_1 * a.scale[row + r]);
         }
     }
 
@@ -89,8 +105,8 @@ struct Int8 {
 
     template <int ROWS>
     static void accumulate(const unsigned char* from, const unsigned char** rows, int groups, IntVec (*sums)[2]) {
-        for (int k = 0; k < groups; ++k, from += PANEL * 4) {
 #if defined(__AVX512VNNI__)
+        for (int k = 0; k < groups; ++k, from += PANEL * 4) {
             call_ahead<ROWS>(from + AHEAD), call_ahead<ROWS>(from + AHEAD + 64);
             const __m512i w0 = _mm512_loadu_si512(from), w1 = _mm512_loadu_si512(from + 64);
             for (int r = 0; r < ROWS; ++r) {
@@ -98,26 +114,31 @@ struct Int8 {
                 sums[r][0] = (IntVec)_mm512_dpbusd_epi32((__m512i)sums[r][0], w0, x);
                 sums[r][1] = (IntVec)_mm512_dpbusd_epi32((__m512i)sums[r][1], w1, x);
             }
+        }
 #elif defined(__AVX2__)
+        const __m256i ones = _mm256_set1_epi16(1);
+        for (int k = 0; k < groups; k += 2, from += PANEL * 8) {
             const __m256i* place = reinterpret_cast<const __m256i*>(from);
-            const __m256i ones = _mm256_set1_epi16(1);
-            for (int i = 0; i < 2; ++i) {
-                const __m256i v = _mm256_loadu_si256(place + i), size = _mm256_abs_epi8(v);
-                for (int r = 0; r < ROWS; ++r) {
-                    const __m256i x = _mm256_sign_epi8(_mm256_set1_epi32(four(rows[r] + 4 * k)), v);
-                    const __m256i products = _mm256_madd_epi16(_mm256_maddubs_epi16(size, x), ones);
-                    sums[r][i] += (IntVec)products;
-                }
+            const __m256i w0 = _mm256_loadu_si256(place), w1 = _mm256_loadu_si256(place + 1);
+            const __m256i w2 = _mm256_loadu_si256(place + 2), w3 = _mm256_loadu_si256(place + 3);
+            for (int r = 0; r < ROWS; ++r) {
+                const __m256i x = _mm256_set1_epi32(four(rows[r] + 4 * k)), y = _mm256_set1_epi32(four(rows[r] + 4 * k + 4));
+                const __m256i low = _mm256_add_epi16(_mm256_maddubs_epi16(x, w0), _mm256_maddubs_epi16(y, w2));
+                const __m256i high = _mm256_add_epi16(_mm256_maddubs_epi16(x, w1), _mm256_maddubs_epi16(y, w3));
+                sums[r][0] += (IntVec)_mm256_madd_epi16(low, ones);
+                sums[r][1] += (IntVec)_mm256_madd_epi16(high, ones);
             }
+        }
 #else
+        for (int k = 0; k < groups; ++k, from += PANEL * 4) {
             const int8_t* bytes = reinterpret_cast<const int8_t*>(from);
             for (int r = 0; r < ROWS; ++r) {
-                const int8_t* x = reinterpret_cast<const int8_t*>(rows[r] + 4 * k);
+                const unsigned char* x = rows[r] + 4 * k;
                 for (int i = 0; i < PANEL; ++i)
                     for (int j = 0; j < 4; ++j) sums[r][i / W][i % W] += bytes[4 * i + j] * x[j];
             }
-#endif
         }
+#endif
     }
 };
 

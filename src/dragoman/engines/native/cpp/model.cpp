@@ -52,6 +52,8 @@ Packed Model::packed(const DragomanMatrix& matrix) {
     w.bias = arena_.take<float>(outs);
     w.scale = arena_.take<float>(outs);
     std::fill(w.scale, w.scale + outs, 0.0f);
+    w.total = arena_.take<int32_t>(outs);
+    std::fill(w.total, w.total + outs, 0);
     kernels.pack(matrix.weight, matrix.bias, w);
     return w;
 }
@@ -110,7 +112,7 @@ Scratch::Scratch(const Model& m, int row_count, int reach_count, int members)
     positions = arena_.take<const float*>(some * reach);
     operand = arena_.take<unsigned char>(n * operand_stride);
     scale = arena_.take<float>(n);
-    sum = arena_.take<int32_t>(n);
+    offset = arena_.take<int32_t>(n);
 }
 
 void State::make_memory() {

@@ -88,7 +88,7 @@ struct Scratch {
     const float** positions;         // likewise
     unsigned char* operand;
     float* scale;
-    int32_t* sum;
+    int32_t* offset;
     int rows, reach;  // `reach`: positions that a row can attend to, and 3
 
   private:

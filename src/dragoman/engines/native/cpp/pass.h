@@ -119,10 +119,10 @@ class Pass {
     }
 
     void prepare(int row, const float* from, int width) {
-        m.kernels.prepare(m.precision, from, width, s.operand + row * s.operand_stride, s.scale + row, s.sum + row);
+        m.kernels.prepare(m.precision, from, width, s.operand + row * s.operand_stride, s.scale + row, s.offset + row);
     }
 
-    Operand packed() const { return {s.operand, s.operand_stride, s.scale, s.sum}; }
+    Operand packed() const { return {s.operand, s.operand_stride, s.scale, s.offset}; }
     static Operand plain(const float* data, size_t stride) {
         return {reinterpret_cast<const unsigned char*>(data), sizeof(float) * stride, nullptr, nullptr};
     }

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
+#include <iterator>
 #include <numeric>
+
+#include "team.h"
 
 namespace dragoman {
 
 namespace {
 
 constexpr float IMPOSSIBLE = -__builtin_inff();
+constexpr size_t NEAR = size_t{1} << 25;  // weights of so many bytes stay in the caches that threads share
+constexpr int ROWS_ALONE = 32;             // with more weights, a thread that is to work alone has at least so many rows
 
 double length_penalty(const DragomanSearch& options, size_t length) {
     const double counted = options.power ? static_cast<double>(length) : (5.0 + static_cast<double>(length)) / 6.0;
@@ -256,8 +262,6 @@ class Beam {
     std::vector<std::vector<Line>> steps_;
 };
 
-}  // namespace
-
 Found greedy_search(State& state, const DragomanSearch& options, int threads) {
     const int sentences = state.rows;
     Constraints constraints(options, sentences);
@@ -300,6 +304,63 @@ Found beam_search(State& state, const DragomanSearch& options, int threads) {
     Beam beam(state, options);
     while (beam.goes_on()) beam.step(threads);
     return beam.found();
+}
+
+// How many parts of a batch are searched at once, each by one thread, which then waits for nobody. That pays when a
+// step's products take longer than reading the weights, which every thread does for itself.
+int parts_of(const Model& model, int batch, const DragomanSearch& options, int threads) {
+    const bool reads_little = model.bytes() < NEAR;
+    const int least = reads_little ? 1 : (ROWS_ALONE + options.beam_size - 1) / options.beam_size;
+    return std::min(threads, batch / least);
+}
+
+// Where each part begins, and where the last one ends: parts have about as many tokens.
+std::vector<int> borders_of(const Model& model, const int64_t* ids, int batch, int width, int parts) {
+    std::vector<int> borders{0};
+    std::vector<int64_t> passed{0};
+    for (int row = 0; row < batch; ++row) {
+        const int64_t* from = ids + static_cast<size_t>(row) * width;
+        passed.push_back(passed.back() + 1 + width - std::count(from, from + width, model.pad));
+    }
+    for (int part = 1; part < parts; ++part) {
+        const int64_t wanted = passed.back() * part / parts;
+        const auto place = std::lower_bound(passed.begin(), passed.end(), wanted);
+        const int least = borders.back() + 1, most = batch - (parts - part);
+        borders.push_back(std::clamp(static_cast<int>(place - passed.begin()), least, most));
+    }
+    borders.push_back(batch);
+    return borders;
+}
+
+}  // namespace
+
+Found search(const Model& model, const int64_t* ids, int batch, int width, const DragomanSearch& options, int threads) {
+    const auto some = [&](int from, int to, int members) {
+        DragomanSearch own = options;
+        own.max_lengths += from;
+        if (own.prefix_starts) own.prefix_starts += from;
+        const auto state = run_start(model, ids + static_cast<size_t>(from) * width, to - from, width, nullptr, members);
+        return own.beam_size == 1 ? greedy_search(*state, own, members) : beam_search(*state, own, members);
+    };
+    const int parts = parts_of(model, batch, options, threads);
+    if (parts < 2) return some(0, batch, threads);
+    const std::vector<int> borders = borders_of(model, ids, batch, width, parts);
+    std::vector<Found> found(parts);
+    std::vector<std::exception_ptr> errors(parts);
+    const auto job = [&](int part) {
+        try {
+            found[part] = some(borders[part], borders[part + 1], 1);
+        } catch (...) {
+            errors[part] = std::current_exception();
+        }
+    };
+    if (!run_together(parts, job)) return some(0, batch, 1);
+    Found all;
+    for (int part = 0; part < parts; ++part) {
+        if (errors[part]) std::rethrow_exception(errors[part]);
+        std::move(found[part].begin(), found[part].end(), std::back_inserter(all));
+    }
+    return all;
 }
 
 }  // namespace dragoman

@@ -20,8 +20,7 @@ using Found = std::vector<std::vector<Hypothesis>>;  // of each sentence, best f
 // Thrown where a model gives what is no number.
 struct NotANumber {};
 
-// `state` is new, and has a row for each sentence. A sentence for which everything is impossible has no output.
-Found greedy_search(State& state, const DragomanSearch& options, int threads);
-Found beam_search(State& state, const DragomanSearch& options, int threads);
+// Outputs for sentences ids [batch, width], padded. A sentence for which everything is impossible has none.
+Found search(const Model& model, const int64_t* ids, int batch, int width, const DragomanSearch& options, int threads);
 
 }  // namespace dragoman

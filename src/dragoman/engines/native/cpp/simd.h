@@ -25,14 +25,28 @@ constexpr int W = 4;
 
 typedef float Vec __attribute__((vector_size(W * 4)));
 typedef int32_t IntVec __attribute__((vector_size(W * 4)));
-typedef int8_t ByteVec __attribute__((vector_size(W)));
 // The same at any address.
 typedef float LooseVec __attribute__((vector_size(W * 4), aligned(4), may_alias));
-typedef int8_t LooseByteVec __attribute__((vector_size(W), aligned(1), may_alias));
+typedef int32_t LooseIntVec __attribute__((vector_size(W * 4), aligned(4), may_alias));
 
 inline Vec load(const float* p) { return *reinterpret_cast<const LooseVec*>(p); }
+inline IntVec load_int(const int32_t* p) { return *reinterpret_cast<const LooseIntVec*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<LooseVec*>(p) = v; }
-inline void store_bytes(int8_t* p, ByteVec v) { *reinterpret_cast<LooseByteVec*>(p) = v; }
+
+// Whole numbers below 256, or signed ones, as bytes: 4 * W of them.
+inline void store_bytes(unsigned char* p, const IntVec* v) {
+#if defined(__AVX512F__)
+    for (int i = 0; i < 4; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(p) + i, _mm512_cvtepi32_epi8((__m512i)v[i]));
+#elif defined(__AVX2__)
+    const __m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+    const __m256i high = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+    const __m256i bytes = _mm256_packus_epi16(low, high);  // in each half four of every vector
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(bytes, order));
+#else
+    for (int i = 0; i < 4 * W; ++i) p[i] = static_cast<unsigned char>(v[i / W][i % W]);
+#endif
+}
 
 inline Vec splat(float x) { return x - Vec{}; }
 

@@ -44,9 +44,9 @@ void pack(const float* weight, const float* bias, const Packed& w) {
     }
 }
 
-void prepare(Precision precision, const float* row, int in, unsigned char* data, float* scale, int32_t* total) {
+void prepare(Precision precision, const float* row, int in, unsigned char* data, float* scale, int32_t* offset) {
     switch (precision) {
-        case Precision::int8: return Int8::prepare(row, in, data, scale, total);
+        case Precision::int8: return Int8::prepare(row, in, data, scale, offset);
         case Precision::bfloat16: return Bfloat16::prepare(row, in, data);
         default: std::memcpy(data, row, sizeof(float) * static_cast<size_t>(in));
     }
