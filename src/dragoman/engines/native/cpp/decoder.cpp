@@ -21,23 +21,31 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
         const Output key_value{newest.data + i * newest.rows * width, width, Activation::none, false};
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, key_value}});
-        pass.attend([&](int row, const float** where) {
-            const int* past = state.past[row].data();
-            const int count = state.length + 1;
-            for (int t = 0; t < count; ++t)
-                where[t] = state.blocks[t].data + (i * state.blocks[t].rows + past[t]) * width;
-            return count;
-        });
+        pass.attend(
+            [&](int row, const float** where) {
+                const int* past = state.past[row].data();
+                const int count = state.length + 1;
+                for (int t = 0; t < count; ++t)
+                    where[t] = state.blocks[t].data + (i * state.blocks[t].rows + past[t]) * width;
+                return count;
+            },
+            [](int row) { return row + 1; });
         pass.attention_output(layer.output);
         if (m.cross) {
             const Operand b = pass.enter(layer.cross_norm);
             pass.multiply(b, {{layer.cross_query, pass.to_query()}});
-            pass.attend([&](int row, const float** where) {
-                const int sentence = state.sentence[row], count = state.tokens[sentence];
-                const float* place = state.memory[i] + state.first[sentence] * width;
-                for (int t = 0; t < count; ++t) where[t] = place + t * width;
-                return count;
-            });
+            pass.attend(
+                [&](int row, const float** where) {
+                    const int sentence = state.sentence[row], count = state.tokens[sentence];
+                    const float* place = state.memory[i] + state.first[sentence] * width;
+                    for (int t = 0; t < count; ++t) where[t] = place + t * width;
+                    return count;
+                },
+                [&](int row) {
+                    int last = row + 1;
+                    while (last < state.rows && state.sentence[last] == state.sentence[row]) ++last;
+                    return last;
+                });
             pass.attention_output(layer.cross_output);
         }
         pass.feed_forward(layer);

@@ -33,12 +33,17 @@ void encode_some(State& state, const Source& source, const float* positions, Scr
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
-        pass.attend([&](int row, const float** where) {
-            const int sentence = sentence_of(row), count = state.tokens[sentence];
-            const float* place = s.key_value + (state.first[sentence] - start) * width;
-            for (int i = 0; i < count; ++i) where[i] = place + i * width;
-            return count;
-        });
+        pass.attend(
+            [&](int row, const float** where) {
+                const int sentence = sentence_of(row), count = state.tokens[sentence];
+                const float* place = s.key_value + (state.first[sentence] - start) * width;
+                for (int i = 0; i < count; ++i) where[i] = place + i * width;
+                return count;
+            },
+            [&](int row) {
+                const int sentence = sentence_of(row);
+                return state.first[sentence] + state.tokens[sentence] - start;
+            });
         pass.attention_output(layer.output);
         pass.feed_forward(layer);
     }

@@ -38,6 +38,14 @@ struct Output {
     bool add = false;
 };
 
+constexpr int QUERIES = 16;  // that attend together
+
+struct Rows {
+    const float* data = nullptr;
+    size_t stride = 0;
+    int count = 0;
+};
+
 struct Heads {
     int count = 0, d_k = 0, d_v = 0;
 };
@@ -59,10 +67,11 @@ struct Kernels {
     void (*norm)(const float* row, int n, const float* weight, const float* bias, float eps, float* out);
     // out = row * factor + other
     void (*scale_and_add)(const float* row, float factor, const float* other, int n, float* out);
-    // Heads [head_0, head_1) of one query over `n` positions; each pointer is to a position's keys, then its values.
-    // There are three more pointers, to anything readable, and room for `stride` scores of each head, a multiple of 16.
-    void (*attend)(const float* query, const float* const* positions, int n, const Heads&, int head_0, int head_1,
-                   int stride, float* scores, float* out);
+    // Heads [head_0, head_1) of queries over the same `n` positions; each pointer is to a position's keys, then its
+    // values. There are three more pointers, to anything readable, and room for `stride` scores, a multiple of 16, of
+    // every head of one query and of one head of QUERIES.
+    void (*attend)(const Rows& queries, const float* const* positions, int n, const Heads&, int head_0, int head_1,
+                   int stride, float* scores, float* out, size_t out_stride);
     // log(sum(exp(row)))
     float (*log_sum_exp)(const float* row, int n);
     void (*subtract)(float* row, int n, float number);

@@ -108,7 +108,8 @@ Scratch::Scratch(const Model& m, int row_count, int reach_count, int members)
     inner = arena_.take<float>(n * inner_stride);
     key_value = arena_.take<float>(n * m.key_values());
     row = arena_.take<float>(some * m.d_model);
-    scores = arena_.take<float>(some * m.heads.count * reach);
+    scores_each = static_cast<size_t>(std::max(m.heads.count, QUERIES)) * reach;
+    scores = arena_.take<float>(some * scores_each);
     positions = arena_.take<const float*>(some * reach);
     operand = arena_.take<unsigned char>(n * operand_stride);
     scale = arena_.take<float>(n);

@@ -83,6 +83,7 @@ struct Scratch {
 
     float *x, *query, *mixed, *inner, *key_value;
     size_t x_stride, query_stride, mixed_stride, inner_stride;
+    size_t scores_each;  // of one member: a row of `reach` for each head, or for each of QUERIES
     size_t operand_stride;  // bytes, the same for rows of any width: members may be at different stages
     float *row, *scores;             // one for each member
     const float** positions;         // likewise

@@ -1,6 +1,7 @@
 // One pass of some rows through layers, by one or several members who share the work of each stage.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "model.h"
@@ -63,21 +64,25 @@ class Pass {
     Output to_query() const { return {s.query, s.query_stride, Activation::none, false}; }
     Output to_x() const { return {s.x, s.x_stride, Activation::none, true}; }
 
-    // Each row attends, as `positions` tells it: fills in pointers, returns how many.
-    template <class Positions>
-    void attend(Positions positions) {
+    // Each row attends, as `positions` tells it: fills in pointers, returns how many. Rows from `row` to before
+    // `together(row)` attend to the same.
+    template <class Positions, class Together>
+    void attend(Positions positions, Together together) {
         const int heads = m.heads.count;
-        const int items = (row_1 - row_0) * heads;
+        const int items = (row_1 - row_0) * heads, end = member_.end(items);
         const float** where = s.positions + static_cast<size_t>(member_.lane) * s.reach;
-        for (int item = member_.begin(items); item < member_.end(items);) {
-            const int row = row_0 + item / heads, head = item % heads;
-            const int last = member_.end(items) - item + head < heads ? member_.end(items) - item + head : heads;
+        float* scores = s.scores + static_cast<size_t>(member_.lane) * s.scores_each;
+        for (int item = member_.begin(items); item < end;) {
+            const int row = row_0 + item / heads, head = item % heads, left = end - item;
+            const bool whole = head == 0 && left >= heads;  // some rows, else some heads of one row
+            const int rows = whole ? std::min(together(row) - row, left / heads) : 1;
+            const int last = whole ? heads : std::min(heads, head + left);
             const int count = positions(row, where);
             for (int i = count; count > 0 && i < count + 3; ++i) where[i] = where[0];
-            m.kernels.attend(s.query + row * s.query_stride, where, count, m.heads, head, last, s.reach,
-                             s.scores + static_cast<size_t>(member_.lane) * heads * s.reach,
-                             s.mixed + row * s.mixed_stride);
-            item += last - head;
+            const Rows queries{s.query + row * s.query_stride, s.query_stride, rows};
+            m.kernels.attend(queries, where, count, m.heads, head, last, s.reach, scores,
+                             s.mixed + row * s.mixed_stride, s.mixed_stride);
+            item += whole ? rows * heads : last - head;
         }
         member_.wait();
     }
