@@ -72,14 +72,20 @@ def once(file: Path, version: str, look: Callable[[], dict[str, Any]]) -> dict[s
     return found
 
 
+def recipe_text(name: str) -> str:
+    """A recipe as it is written, behind those it builds on."""
+    text = (HERE / f"{name}.toml").read_text(encoding="utf-8")
+    base = tomllib.loads(text).get("base")
+    return text if base is None else recipe_text(Path(base).stem) + text
+
+
 def judged(
     file: Path, name: str, changes: list[str], models: list[Path], part: str, data: Path, test: dict[str, Any]
 ) -> dict[str, Any]:
     """`judge`, but the test set only once per version of the recipe."""
     if part == "dev":
         return judge(models, part, data, test)
-    recipe = (HERE / f"{name}.toml").read_text(encoding="utf-8")
-    version = json.dumps([recipe, changes, test, [out.name for out in models]], sort_keys=True)
+    version = json.dumps([recipe_text(name), changes, test, [out.name for out in models]], sort_keys=True)
     return once(file, hashlib.sha256(version.encode()).hexdigest(), lambda: judge(models, part, data, test))
 
 

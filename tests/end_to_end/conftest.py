@@ -83,6 +83,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '[tokenizer]\nkind = "word"\n'
         "[model]\nd_model = 16\nnum_heads = 2\nd_ff = 32\nnum_encoder_layers = 1\nnum_decoder_layers = 1\n"
         "[training]\nbatch_tokens = 200\nwarmup_steps = 5\nlearning_rate = 5e-3\nthreads = 1\nmax_steps = 30\n"
+        'schedule = "inverse_sqrt"\nema_decay = 0.0\n'
         "[validation]\nevery = 10\n",
         encoding="utf-8",
     )

@@ -40,7 +40,7 @@ def shape(tokenizers: TokenizerPair, family: str = "transformer", **sizes: objec
     usual = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
     vocabularies = {"source_vocab": len(tokenizers.source), "target_vocab": len(tokenizers.target)}
     usual |= {"dropout": 0.1, "tie_embeddings": "none", "generator_bias": True}
-    return ModelConfig.model_validate({"family": family, **vocabularies, **usual, **sizes})
+    return ModelConfig.from_dict({"family": family, **vocabularies, **usual, **sizes})
 
 
 def model(config: ModelConfig, seed: int = 1) -> Transformer | CausalLM:

@@ -61,7 +61,7 @@ def test_what_is_finished_stays_and_what_is_there_is_not_overwritten(
 def test_python_does_the_same(text: Path, counted: Path, tmp_path: Path) -> None:
     settings = {"data": {"text": text}, "tokenizer": {"kind": "word"}, "model": {"family": "second-order"}}
     tree = {"out": tmp_path / "run", "markov": {"backoff": 2.0}, **settings}
-    run = dragoman.train(dragoman.TrainConfig.model_validate(tree), quiet=True)
+    run = dragoman.train(dragoman.TrainConfig.from_dict(tree), quiet=True)
     assert run.exit_status == 0
     assert (run.directory / "markov.safetensors").read_bytes() == (counted / "markov.safetensors").read_bytes()
 

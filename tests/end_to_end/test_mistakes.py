@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.decoding import Translator
 from end_to_end.conftest import Command, Outcome
 
 
@@ -96,6 +97,7 @@ def test_files_that_were_forgotten_are_asked_for(dragoman: Command, corpus: Path
         ("modle.d_model=3", ["there is no section 'modle'"]),
         ("d_model", ["key=value"]),
         ("device=gpu", ["training.device", "'cuda'"]),
+        ("decoding.beam_size=100000", ["decoding.beam_size", "at most 1024"]),
     ],
 )
 def test_settings_are_checked_before_anything_is_made(setting: str, told: list[str], train, tmp_path: Path) -> None:
@@ -160,6 +162,34 @@ def test_options_of_other_verbs_are_checked(
     assert not (tmp_path / "a").exists()
 
 
+def test_prepared_data_and_files_are_not_both_taken(train, dragoman: Command, corpus: Path, tmp_path: Path) -> None:
+    refused(train("--prepared", tmp_path), "prepared data and files", "data.source, data.target", "one or the other")
+    more = ("--prepared", tmp_path, "--out", tmp_path / "run")
+    refused(
+        dragoman("train", *more, "--text", corpus / "dev.source", "--family", "causal"), "data.prepared and data.text"
+    )
+    refused(dragoman("train", *more, "--dev-source", corpus / "dev.source"), "data.prepared and data.dev_source")
+    assert not (tmp_path / "run").exists()
+    # Those of a config file, which may have served to prepare them, give way.
+    file = tmp_path / "c.toml"
+    file.write_text(f'[data]\nsource = "{corpus / "dev.source"}"\ntarget = "{corpus / "dev.target"}"\n')
+    refused(dragoman("train", *more, "--config", file), "not a prepared directory")
+    # What a run wrote names all files that there might be, even where there are none.
+    file.write_text(f'[data]\nsource = []\ntarget = []\nprepared = "{tmp_path}"\n')
+    refused(dragoman("train", "--config", file, "--out", tmp_path / "run"), "not a prepared directory")
+
+
+@pytest.mark.parametrize(("family", "other"), [("causal", "num_encoder_layers"), ("masked", "num_decoder_layers")])
+def test_layers_of_a_stack_that_is_not_there_are_refused(
+    family: str, other: str, dragoman: Command, corpus: Path, tmp_path: Path
+) -> None:
+    arguments = ("train", "--text", corpus / "dev.source", "--family", family, "--out", tmp_path / "run")
+    refused(dragoman(*arguments, "--set", f"{other}=1"), f"a {family} model has one stack", f"model.{other}")
+    sizes = [f"{name}=1" for name in ("num_encoder_layers", "num_decoder_layers", "max_steps")]
+    both = [part for size in (*sizes, "d_model=8", "num_heads=1", "d_ff=8") for part in ("--set", size)]
+    assert f"model.{other} does not count" in dragoman(*arguments, *both).err
+
+
 # Models
 
 
@@ -203,6 +233,26 @@ def test_a_model_with_other_tokenizers_cannot_join(dragoman: Command, model: Pat
     refused(dragoman("translate", model, "--ensemble", byte_model), str(byte_model), "the same tokenizers")
 
 
+def test_a_prefix_with_an_unknown_word_is_told(
+    dragoman: Command, model: Path, byte_model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    found = dragoman("translate", model, "--prefix", "fo wug gu", "--output", out, stdin=b"ba\n")
+    refused(found, "the target vocabulary lacks", "'wug' in 'fo wug gu'")
+    assert not out.exists()
+    assert dragoman("translate", byte_model, "--prefix", "fo wüg", stdin=b"ba\n").out.startswith("fo wüg")
+
+
+@pytest.mark.parametrize("option", ["--beam-size", "--nbest"])
+def test_beams_that_no_machine_bears_are_refused(
+    option: str, dragoman: Command, model: Path, causal_model: Path
+) -> None:
+    told = ("is too large", "at most 1024", "100000")
+    refused(dragoman("translate", model, option, 100_000, stdin=b"ba\n"), *told)
+    refused(dragoman("complete", causal_model, "ba", option, 100_000), *told)
+    refused(dragoman("translate", model, option, 1025, "--sampling", stdin=b"ba\n"), "at most 1024")
+
+
 # Output
 
 
@@ -222,6 +272,23 @@ def test_output_that_cannot_be_written_is_one_message(model: Path, tmp_path: Pat
     found = subprocess.run([*command, str(output)], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr == f"dragoman: {output}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("option", ["--hypotheses", "--report"])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    option: str, dragoman: Command, model: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ("--source", corpus / "dev.source", "--reference", corpus / "dev.target")
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "from_pretrained", lambda *_, **__: pytest.fail("a model was loaded"))
+        for out in (tmp_path / "no" / "such", tmp_path):
+            refused(dragoman("evaluate", model, *files, option, out), f"{out}: ", status=1)
+    out = tmp_path / "out"
+    out.write_text("kept")
+    refused(dragoman("evaluate", tmp_path / "none", *files, option, out), "no model here")
+    assert out.read_text() == "kept"
+    refused(dragoman("evaluate", tmp_path / "none", *files, option, tmp_path / "new"), "no model here")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_closed_standard_output_is_one_message(model: Path) -> None:

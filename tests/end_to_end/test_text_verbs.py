@@ -14,6 +14,7 @@ from end_to_end.conftest import Command
 
 SMALL = "[model]\nd_model = 16\nnum_heads = 2\nd_ff = 32\nnum_encoder_layers = 1\nnum_decoder_layers = 1\n"
 SMALL += "[training]\nbatch_tokens = 200\nwarmup_steps = 5\nlearning_rate = 5e-3\nthreads = 1\nmax_steps = 6\n"
+SMALL += 'schedule = "inverse_sqrt"\n'
 SMALL += '[validation]\nevery = 3\n[tokenizer]\nkind = "word"\n'
 
 

@@ -140,13 +140,20 @@ def test_translate_prints_scores_alignments_and_several_outputs(dragoman: Comman
         for number, one in enumerate(best, 1)
         for output in one.alternatives
     ]
+    found = dragoman("translate", model, "--nbest", 5, "--scores", "--alignments", stdin=INPUT)
+    assert found.lines == [
+        f"{number}\t{output.score:.4f}\t{output.text}\t" + " ".join(f"{i}-{j}" for i, j in output.alignment)
+        for number, one in enumerate(best, 1)
+        for output in one.alternatives
+    ]
+    assert len({line.split("\t")[3] for line in found.lines[:5]}) > 1
     found = dragoman("translate", model, "--nbest", 5, "--alignments", "--json", stdin=INPUT)
     for number, (line, one) in enumerate(zip(found.lines, best, strict=True), 1):
         tree = json.loads(line)
         assert tree["line"] == number
         assert (tree["source"], tree["text"]) == (TEXTS[number - 1], one.text)
         assert len(tree["alternatives"]) == 5
-        assert tree["alignment"] == [list(pair) for pair in one.alignment]
+        assert tree["alignment"] == tree["alternatives"][0]["alignment"] == [list(pair) for pair in one.alignment]
 
 
 def test_an_ensemble_decides_together(dragoman: Command, model: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def small_config(folder: Path, out: str = "run", *settings: str) -> TrainConfig:
         },
         "training": {
             "batch_tokens": 128, "max_steps": 60, "warmup_steps": 10, "learning_rate": 3e-3, "log_every": 1,
-            "label_smoothing": 0.1, "threads": 1,
+            "label_smoothing": 0.1, "threads": 1, "schedule": "inverse_sqrt", "ema_decay": 0.0,
         },
         "validation": {"every": 20, "metric": "loss"},
     }  # fmt: skip
@@ -83,7 +83,7 @@ def text_config(folder: Path, family: str, out: str = "run", *settings: str) -> 
         },
         "training": {
             "batch_tokens": 128, "max_steps": 40, "warmup_steps": 10, "learning_rate": 5e-3, "log_every": 1,
-            "threads": 1,
+            "threads": 1, "schedule": "inverse_sqrt", "ema_decay": 0.0,
         },
         "validation": {"every": 20},
     }  # fmt: skip

@@ -46,7 +46,7 @@ def test_nothing_is_left_open_and_every_choice_has_a_reason(data):
     config, choices = complete(make_config({"out": "run"}), data, torch.device("cpu"))
     optional = {"d_k", "d_v", "max_minutes", "init_from", "threads", "save_every", "unigram_alpha"}
     for section in ("model", "training", "validation"):
-        for key, value in getattr(config, section):
+        for key, value in getattr(config, section).to_dict().items():
             assert value is not None or key in optional, f"{section}.{key}"
     assert {choice.key for choice in choices} >= {"model.d_model", "training.max_steps", "validation.metric"}
     assert all(choice.reason in line for choice, line in zip(choices, describe(choices), strict=True))
@@ -61,6 +61,33 @@ def test_what_is_given_is_kept_and_the_rest_fits_it(chosen):
     assert config.training.learning_rate == 2.0, "for the paper's formula this is a factor"
 
 
+def test_the_rate_falls_to_the_end_where_that_is_known(chosen):
+    plain = chosen(450_000).training
+    assert (plain.schedule, plain.learning_rate) == ("cosine", 1.5e-3)
+    assert chosen(450_000, training={"max_steps": 100}).training.schedule == "cosine"
+    timed = chosen(450_000, training={"max_minutes": 5}).training
+    assert (timed.schedule, timed.learning_rate) == ("inverse_sqrt", 1e-3)
+    post = chosen(450_000, model={"norm": "post"}).training
+    assert (post.schedule, post.learning_rate) == ("cosine", 1e-3)
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (80, 40), (500, 100), (5000, 500), (90_000, 4000)])
+def test_the_rate_never_rises_for_more_than_half_of_the_run(chosen, steps, warmup):
+    assert chosen(450_000, training={"max_steps": steps}).training.warmup_steps == warmup
+
+
+def test_narrow_models_take_larger_steps_up_to_a_bound(chosen):
+    rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 128, 192, 256, 512)]
+    assert rates == [3e-3, 3e-3, 2e-3, 1.5e-3, 7.5e-4]
+
+
+@pytest.mark.parametrize(("steps", "span"), [(1, 1), (80, 10), (4000, 500), (8000, 1000), (500_000, 1000)])
+def test_the_average_reaches_back_an_eighth_of_the_run(chosen, steps, span):
+    decay = chosen(450_000, training={"max_steps": steps}).training.ema_decay
+    assert 1 / (1 - decay) == pytest.approx(span, rel=0.03)
+    assert chosen(450_000, training={"max_steps": steps, "ema_decay": 0.0}).training.ema_decay == 0.0
+
+
 def test_text_is_judged_by_bleu_and_symbols_by_exact_match(chosen, data, tmp_path):
     assert chosen(1000).validation.metric == "exact"
     write_corpus(tmp_path)
@@ -72,8 +99,8 @@ def test_text_is_judged_by_bleu_and_symbols_by_exact_match(chosen, data, tmp_pat
 def test_the_estimate_follows_the_work(data, monkeypatch):
     monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
     config = complete(make_config({"out": "run"}), data, torch.device("cpu"))[0]
-    double = config.replace({"training": {**config.training.model_dump(), "max_steps": 2 * config.training.max_steps}})
-    capped = config.replace({"training": {**config.training.model_dump(), "max_minutes": 0.01}})
+    double = config.replace({"training": {**config.training.to_dict(), "max_steps": 2 * config.training.max_steps}})
+    capped = config.replace({"training": {**config.training.to_dict(), "max_minutes": 0.01}})
     once, twice, short = (estimate_seconds(one, data, torch.device("cpu")) for one in (config, double, capped))
     assert twice == pytest.approx(2 * once)
     assert short == pytest.approx(0.6)

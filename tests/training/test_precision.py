@@ -13,9 +13,9 @@ CPU = torch.device("cpu")
 
 
 def speeds(monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
-    """A processor on which bfloat16 is so many times as fast as float32."""
-    rates = {torch.float32: 1e9, torch.bfloat16: gain * 1e9}
-    monkeypatch.setattr(precision, "operations_per_second", lambda device, dtype: rates[dtype])
+    """A processor with bfloat16, in which it is so many times as fast as in float32; it is never busy."""
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(precision, "_seconds", lambda a: 1e-4 / (gain if a.dtype == torch.bfloat16 else 1))
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(2.1, "bfloat16"), (1.2, "float32"), (0.12, "float32")])
@@ -26,6 +26,35 @@ def test_the_faster_one_is_chosen_where_it_is_much_faster(
     chosen, reason = precision.choose_precision(256, CPU)
     assert chosen == expected
     assert f"{gain:.1f} times" in reason
+
+
+@pytest.mark.parametrize("busy", [range(12), range(14, 30), range(0, 30, 2), range(1, 30, 2)])
+@pytest.mark.parametrize("gain", [1.0, 2.0])
+def test_what_else_the_machine_does_changes_no_choice(
+    monkeypatch: pytest.MonkeyPatch, busy: range, gain: float
+) -> None:
+    speeds(monkeypatch, gain)
+    unhurried, calls = precision._seconds, 0
+
+    def hurried(a: torch.Tensor) -> float:
+        nonlocal calls
+        calls += 1
+        # Every third time whoever disturbs is away for a moment.
+        return unhurried(a) * (4 if calls - 1 in busy and calls % 3 else 1)
+
+    monkeypatch.setattr(precision, "_seconds", hurried)
+    assert precision.choose_precision(256, CPU)[0] == ("bfloat16" if gain > 1.3 else "float32")
+
+
+def test_without_instructions_for_it_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_seconds", lambda a: pytest.fail("timed"))
+    for found, expected in (({}, False), ({"avx512_bf16": False, "avx2": True}, False), ({"amx_bf16": True}, True)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda found=found: found)
+        assert precision.has_bfloat16() == expected
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    chosen, reason = precision.choose_precision(256, CPU)
+    assert chosen == "float32"
+    assert "no instructions" in reason
 
 
 def test_narrow_models_and_untried_devices_stay_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def test_logits_exist_for_some_rows_only(monkeypatch):
 
 def test_an_update_sees_each_pair_twice_under_different_dropout():
     sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = ModelConfig.model_validate({"source_vocab": 20, "target_vocab": 20, "dropout": 0.3, **sizes})
+    config = ModelConfig.from_dict({"source_vocab": 20, "target_vocab": 20, "dropout": 0.3, **sizes})
     torch.manual_seed(0)
     model = build_model(config).double()
     ids = torch.randint(4, 20, (3, 6))

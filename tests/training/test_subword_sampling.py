@@ -48,7 +48,7 @@ def test_prepared_data_will_do(tmp_path):
     config = small_config(tmp_path, "whole", *BPE, "bpe_dropout=0.2")
     prepare(config, tmp_path / "prepared")
     train(config, quiet=True)
-    sections = config.model_dump(exclude_unset=True)
+    sections = config.to_dict(unset=False)
     other = make_config({**sections, "out": str(tmp_path / "other"), "data": {"prepared": str(tmp_path / "prepared")}})
     train(other, quiet=True)
     assert losses(tmp_path / "other") == losses(tmp_path / "whole")

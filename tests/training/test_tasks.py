@@ -40,7 +40,7 @@ def task(family: str, data: Prepared, tmp_path) -> Task:
 def model(family: str, data: Prepared):
     torch.manual_seed(0)
     sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = ModelConfig.model_validate(
+    config = ModelConfig.from_dict(
         {"family": family, "target_vocab": len(data.tokenizers.target), "dropout": 0.0, **sizes}
     )
     return build_model(config).double()

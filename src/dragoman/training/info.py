@@ -35,10 +35,10 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     return {
         "directory": str(directory),
         "parameters": count_parameters(loaded.model),
-        "model": loaded.config.model_dump(exclude_none=True),
+        "model": loaded.config.to_dict(none=False),
         "tokenizers": sides if loaded.config.family == "transformer" else {"text": sides["target"]},
-        "languages": loaded.languages.model_dump(exclude_none=True),
-        "decoding": {} if isinstance(loaded.model, MaskedLM) else loaded.decoding.model_dump(exclude_none=True),
+        "languages": loaded.languages.to_dict(none=False),
+        "decoding": {} if isinstance(loaded.model, MaskedLM) else loaded.decoding.to_dict(none=False),
         "engine": engine,
         "checkpoints": [path.name for path in list_checkpoints(directory / "checkpoints")],
     }
@@ -52,8 +52,8 @@ def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
         "parameters": model.numbers,
         "model": {"family": model.kind, "target_vocab": model.vocab, "k": model.k, "backoff": model.backoff},
         "tokenizers": {"text": _entries(loaded.tokenizer)},
-        "languages": loaded.languages.model_dump(exclude_none=True),
-        "decoding": loaded.decoding.model_dump(exclude_none=True),
+        "languages": loaded.languages.to_dict(none=False),
+        "decoding": loaded.decoding.to_dict(none=False),
         "engine": "none: what was counted is looked up",
         "checkpoints": [],
     }

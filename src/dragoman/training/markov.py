@@ -44,6 +44,11 @@ MEANT = {
     "model": {"family", "source_vocab", "target_vocab"},
     "training": {"device", "init_from", "seed", "tensorboard", "threads"},
 }
+# Of trained models with one stack: what counts the layers of the other, and what those of their own.
+NOT_MEANT = {
+    "causal": ("num_encoder_layers", "num_decoder_layers"),
+    "masked": ("num_decoder_layers", "num_encoder_layers"),
+}
 TELL_EVERY = 1000
 
 
@@ -91,7 +96,8 @@ def train_markov(
 
 
 def check_meant(config: TrainConfig, family: str) -> None:
-    """Refuse settings that would change nothing: those of training for a model that is counted, and the reverse.
+    """Refuse settings that would change nothing: those of training for a model that is counted, and the reverse; layers
+    of a stack that the family has not, where those of its own are left open.
 
     Args:
         config: what was given.
@@ -109,11 +115,16 @@ def check_meant(config: TrainConfig, family: str) -> None:
     if found := [
         f"{section}.{key}"
         for section, defaults in plain.items()
-        for key, value in getattr(config, section).model_dump().items()
+        for key, value in getattr(config, section).to_dict().items()
         if key not in MEANT.get(section, ()) and value != getattr(defaults, key)
     ]:
         hint = "leave them out" + ("" if counted else ", or name a Markov model (--family first-order, skips, ...)")
         raise ConfigError(f"settings that mean nothing to a {family} model", found=", ".join(found), hint=hint)
+    if family in NOT_MEANT:
+        other, own = NOT_MEANT[family]
+        if getattr(config.model, other) is not None and getattr(config.model, own) is None:
+            message = f"a {family} model has one stack of layers"
+            raise ConfigError(message, expected=f"model.{own}", found=f"model.{other}")
 
 
 def _completed(config: TrainConfig, data: Prepared) -> TrainConfig:
@@ -126,7 +137,7 @@ def _completed(config: TrainConfig, data: Prepared) -> TrainConfig:
         )  # fmt: skip
     languages = {f"{side}_language": code for side, code in zip(("source", "target"), data.languages, strict=True)}
     settings: DataConfig = config.data.replace(languages)
-    return config.replace({"model": {**config.model.model_dump(), "target_vocab": size}, "data": settings.model_dump()})
+    return config.replace({"model": {**config.model.to_dict(), "target_vocab": size}, "data": settings.to_dict()})
 
 
 def _count(config: TrainConfig, data: Prepared, directory: Path, log: RunLog, stop: StopSignals) -> Progress:

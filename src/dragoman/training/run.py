@@ -14,6 +14,7 @@ import torch
 from dragoman.config import FILE_KEYS, SECTIONS, Family, TrainConfig, make_config, read_toml, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
+from dragoman.decoding.hypothesis import check_beam
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
@@ -28,7 +29,7 @@ from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, lo
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
-from dragoman.training.markov import check_meant, is_counted, train_markov
+from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
@@ -129,7 +130,12 @@ def train(
 
 def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
-    given_files = config.data.model_fields_set & set(FILE_KEYS)
+    given_files = set(FILE_KEYS) & config.data.given
+    others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
+    if others and config.data.prepared is not None:
+        found, hint = f"data.prepared and {', '.join(others)}", "give one or the other: prepared data are complete"
+        raise ConfigError("prepared data and files to be prepared", found=found, hint=hint)
+    check_beam(config.decoding)
     if resume and not given_files and not (directory / CONFIG).exists():
         hint = "look at out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
@@ -155,9 +161,9 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"
         raise ConfigError("there is a run here already", file=directory, hint=hint)
-    stored = make_config(read_toml(stored_file)).model_dump()
+    stored = make_config(read_toml(stored_file)).to_dict()
     check_meant(config, stored["model"]["family"])
-    given = config.model_dump(exclude_unset=True, exclude_none=True)
+    given = config.to_dict(unset=False, none=False)
     differing = []
     for section, values in given.items():
         if not isinstance(values, Mapping):
@@ -183,11 +189,12 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
 
 def config_hash(config: TrainConfig, data_key: str) -> str:
     """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
-    tree: dict[str, Any] = config.model_dump(mode="json", exclude={"out"})
+    tree: dict[str, Any] = config.to_dict()
+    del tree["out"]
     for section, keys in CHANGEABLE.items():
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
     for section, keys in LATER.items():
-        plain = SECTIONS[section]().model_dump(mode="json")
+        plain = SECTIONS[section]().to_dict()
         tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v != plain[k]}
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
@@ -239,14 +246,14 @@ class _Session:
         if not (Path(init) / "config.json").exists():
             raise ModelError("no model to start from", file=init, expected="a run or model directory")
         self._take_family(Path(init))
-        if self.config.tokenizer.model_fields_set:
+        if self.config.tokenizer.given:
             self.log.line(f"the tokenizers are those of {init}: the settings of [tokenizer] do not count")
         return Path(init)
 
     def _take_family(self, start: Path) -> None:
         """The family of the model to begin from, unless another was asked for."""
         model, family = self.config.model, read_config(start)[0].family
-        if "family" in model.model_fields_set and model.family != family:
+        if "family" in model.given and model.family != family:
             hint = "start from one of the same family, or from nothing"
             raise ConfigError(
                 "the model to start from is of another family",
@@ -255,7 +262,9 @@ class _Session:
                 found=family,
                 hint=hint,
             )
-        self.config = self.config.replace({"model": {**model.model_dump(exclude_unset=True), "family": family}})
+        self.config = self.config.replace({"model": {**model.to_dict(unset=False), "family": family}})
+        if not is_counted(family):
+            check_meant(self.config, family)
 
     def _prepare(self, start: Path | None = None) -> Prepared:
         tokenizers = None if start is None else TokenizerPair.load(start)
@@ -274,10 +283,13 @@ class _Session:
     def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
         """Choose what is open, and say so."""
         config = self.config
+        other, own = NOT_MEANT.get(config.model.family, ("", ""))
+        if other and getattr(config.model, other) is not None:
+            self.log.line(f"model.{other} does not count: a {config.model.family} model has model.{own} only")
         if start is not None:
-            given = config.model.model_dump(exclude_unset=True)
+            given = config.model.to_dict(unset=False)
             kept = {key: value for key, value in given.items() if value is not None}
-            config = config.replace({"model": {**load_pretrained(start).config.model_dump(), **kept}})
+            config = config.replace({"model": {**load_pretrained(start).config.to_dict(), **kept}})
         self.config, choices = complete(config, data, device)
         if choices:
             self.log.line("chosen from the corpus and the device:")

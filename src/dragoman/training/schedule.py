@@ -34,6 +34,7 @@ def constant(step: int, peak: float, warmup: int) -> float:
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
     """The rate of update `step` under a completed configuration."""
+    assert config.schedule is not None
     assert config.learning_rate is not None
     assert config.warmup_steps is not None
     peak, warmup = config.learning_rate, config.warmup_steps
