@@ -156,7 +156,9 @@ def speedup(own: Sequence[float], other: Sequence[float]) -> list[float]:
 
 def environment_of(threads: int) -> dict[str, str]:
     """Of a process that computes with so many threads on the processor, and fetches nothing."""
-    return {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    # Users have compiled bytecode; some machines forbid to write it.
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**given, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def say(text: str) -> None:

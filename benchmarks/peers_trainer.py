@@ -17,7 +17,8 @@ import sentencepiece
 import torch
 from peers_marian import EOS, PAD, make_config
 from torch import Tensor
-from transformers import MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
+from torch.nn import Module
+from transformers import MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 IGNORED = -100
 
@@ -47,15 +48,18 @@ class Collator:
         return {"input_ids": source, "attention_mask": (source != PAD).long(), "labels": labels}
 
 
-class Clock(TrainerCallback):
-    """Ends training after so many seconds; remembers when each update ended."""
+def stop_after(trainer: Seq2SeqTrainer, seconds: float) -> list[float]:
+    """Let training end after so many seconds; the times at which updates begin, filled in as they do."""
+    begins: list[float] = []
+    step = trainer.training_step
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.ends = seconds, []
+    def timed(model: Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        begins.append(time.perf_counter())
+        trainer.control.should_training_stop = begins[-1] - begins[0] > seconds
+        return step(model, inputs, num_items_in_batch)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.ends.append(time.perf_counter())
-        control.should_training_stop = self.ends[-1] - self.ends[0] > self.seconds
+    trainer.training_step = timed
+    return begins
 
 
 def _padded(rows: list[list[int]], pad: int) -> Tensor:
@@ -70,17 +74,18 @@ def main() -> None:
     processor = tokenizer([source, target], config["target_vocab"])
     sides = [processor.encode(Path(file).read_text(encoding="utf-8").splitlines()) for file in (source, target)]
     rows = [{"source": [*one, EOS], "labels": [*other, EOS]} for one, other in zip(*sides, strict=True)]
-    collator, clock = Collator(), Clock(float(seconds))
+    collator = Collator()
     settings = Seq2SeqTrainingArguments(
         folder, max_steps=10**6, report_to="none", use_cpu=True, save_strategy="no", remove_unused_columns=False,
         disable_tqdm=True,
     )  # fmt: skip
     model = MarianMTModel(make_config(config, dropout=0.1))
-    trainer = Seq2SeqTrainer(model, settings, train_dataset=rows, data_collator=collator, callbacks=[clock])
+    trainer = Seq2SeqTrainer(model, settings, train_dataset=rows, data_collator=collator)
+    begins = stop_after(trainer, float(seconds))
     trainer.train()
-    done = len(clock.ends)
-    rate = sum(collator.tokens[1:done]) / (clock.ends[-1] - clock.ends[0])
-    print(json.dumps({"target_tokens_per_second": rate, "updates": done, "rows_per_batch": settings.train_batch_size}))
+    rate = sum(collator.tokens[1 : len(begins) - 1]) / (begins[-1] - begins[1])
+    found = {"target_tokens_per_second": rate, "updates": len(begins), "rows_per_batch": settings.train_batch_size}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

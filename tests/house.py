@@ -11,7 +11,7 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "inspection", "serving", "training", "export", "decoding", "evaluation", "engines", "models", "data",
-    "text", "profiles", "markov", "nn", "config", "files", "errors",
+    "text", "profiles", "markov", "nn", "config", "files", "errors", "lazy",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}
@@ -21,9 +21,9 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "BeforeValidator", "dict", "dict.fromkeys", "Field", "float", "frozenset", "len", "namedtuple", "NewType",
-    "ParamSpec", "Path", "range", "re.compile", "set", "sorted", "str.maketrans", "struct.Struct", "tuple",
-    "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
+    "Before", "Bounds", "dict", "dict.fromkeys", "Field", "float", "frozenset", "lazy_names", "len",
+    "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "set", "sorted", "str.maketrans",
+    "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 

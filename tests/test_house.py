@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -168,8 +169,29 @@ def _own_documentation(it: object) -> str:
     return "" if text.startswith(f"{getattr(it, '__name__', '')}(") else text
 
 
-def test_the_package_names_are_listed_once_and_looked_up_lazily() -> None:
-    assert set(dragoman.__all__) == {*dragoman._HOMES, "__version__"}
+LAZY = sorted(
+    ".".join(("dragoman", *path.relative_to(PACKAGE).parent.parts))
+    for path in PACKAGE.rglob("__init__.py")
+    if "lazy_names(" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_type_checkers_see_the_names_that_are_looked_up_lazily(package: str) -> None:
+    module = import_module(package)
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = [(one.module, name) for one in block.body if isinstance(one, ast.ImportFrom) for name in one.names]
+    assert sorted(name.name for _, name in seen) == [name for name in module.__all__ if name != "__version__"]
+    for home, name in seen:
+        assert name.asname == name.name, "without `as` it is no public name to a type checker"
+        assert getattr(import_module(home or ""), name.name) is getattr(module, name.name)
+    with pytest.raises(AttributeError, match=f"'{package}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_the_package_names_are_looked_up_lazily() -> None:
+    assert len(LAZY) >= 6
     assert set(dir(dragoman)) >= set(dragoman.__all__)
     assert dragoman.__version__.count(".") == 2
     with pytest.raises(AttributeError, match="no attribute 'Tranlator'"):

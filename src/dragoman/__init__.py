@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dragoman.lazy import lazy_names
+
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig as DecodingConfig
     from dragoman.config import ModelConfig as ModelConfig
@@ -38,62 +40,20 @@ if TYPE_CHECKING:
     __version__: str
 
 _ROOMS = ("markov", "nn", "profiles")
-_HOMES = {
-    "Completer": "dragoman.decoding",
-    "DecodingConfig": "dragoman.config",
-    "DragomanError": "dragoman.errors",
-    "Filler": "dragoman.decoding",
-    "ModelConfig": "dragoman.config",
-    "Run": "dragoman.training",
-    "TextScorer": "dragoman.decoding",
-    "Trace": "dragoman.inspection",
-    "TrainConfig": "dragoman.config",
-    "Translation": "dragoman.decoding",
-    "Translator": "dragoman.decoding",
-    "average_run": "dragoman.training",
-    "build_model": "dragoman.models",
-    "compare": "dragoman.evaluation",
-    "describe_model": "dragoman.training",
-    "draw_trace": "dragoman.inspection",
-    "evaluate": "dragoman.decoding",
-    "explain": "dragoman.inspection",
-    "explain_config": "dragoman.inspection",
-    "load_pretrained": "dragoman.models",
-    "prepare": "dragoman.data",
-    "save_pretrained": "dragoman.models",
-    "score": "dragoman.evaluation",
-    "train": "dragoman.training",
-    "tune": "dragoman.decoding",
-}
-
-__all__ = [
-    "Completer",
-    "DecodingConfig",
-    "DragomanError",
-    "Filler",
-    "ModelConfig",
-    "Run",
-    "TextScorer",
-    "Trace",
-    "TrainConfig",
-    "Translation",
-    "Translator",
-    "__version__",
-    "average_run",
-    "build_model",
-    "compare",
-    "describe_model",
-    "draw_trace",
-    "evaluate",
-    "explain",
-    "explain_config",
-    "load_pretrained",
-    "prepare",
-    "save_pretrained",
-    "score",
-    "train",
-    "tune",
-]
+__all__, _name, _ = lazy_names(
+    __name__,
+    {
+        "config": ("DecodingConfig", "ModelConfig", "TrainConfig"),
+        "data": ("prepare",),
+        "decoding": ("Completer", "Filler", "TextScorer", "Translation", "Translator", "evaluate", "tune"),
+        "errors": ("DragomanError",),
+        "evaluation": ("compare", "score"),
+        "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
+        "models": ("build_model", "load_pretrained", "save_pretrained"),
+        "training": ("Run", "average_run", "describe_model", "train"),
+    },
+)
+__all__ += ["__version__"]
 
 
 def __getattr__(name: str) -> object:
@@ -102,9 +62,7 @@ def __getattr__(name: str) -> object:
         return import_module("importlib.metadata").version("dragoman")
     if name in _ROOMS:
         return import_module(f"dragoman.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _name(name)
 
 
 def __dir__() -> list[str]:

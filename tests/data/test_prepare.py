@@ -38,9 +38,7 @@ def config(
     if dev:
         held = texts(dev, seed=1)
         files |= {"dev_source": (put(folder / "d.en", held[0]),), "dev_target": (put(folder / "d.de", held[1]),)}
-    return TrainConfig(
-        out="unused", data=DataConfig.model_validate(files | data), tokenizer=TokenizerConfig(vocab_size=320)
-    )
+    return TrainConfig(out="unused", data=DataConfig.from_dict(files | data), tokenizer=TokenizerConfig(vocab_size=320))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

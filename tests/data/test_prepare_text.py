@@ -110,7 +110,7 @@ def test_unchanged_text_is_reused(tmp_path: Path) -> None:
 def test_unreadable_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     settings = config(tmp_path, on_bad_text="skip")
     (tmp_path / "bad").write_bytes(b"good\n\xff\ngood too\n")
-    settings = settings.replace({"data": {**settings.data.model_dump(), "text": [str(tmp_path / "bad")]}})
+    settings = settings.replace({"data": {**settings.data.to_dict(), "text": [str(tmp_path / "bad")]}})
     counts = prepare(settings, tmp_path / "out").counts["train"]
     assert (counts.read, counts.kept, counts.dropped) == (3, 2, {"unreadable": 1})
 

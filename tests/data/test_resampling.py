@@ -58,7 +58,7 @@ def targets(store) -> list[list[int]]:
 
 
 def stores(data: Prepared, settings: dict[str, Any], **more: Any) -> EpochStores:
-    return EpochStores(data, TrainingConfig.model_validate({**settings, **more}))
+    return EpochStores(data, TrainingConfig.from_dict({**settings, **more}))
 
 
 def test_each_epoch_has_other_pieces_of_the_same_texts(data, settings):

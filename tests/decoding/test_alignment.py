@@ -50,6 +50,19 @@ def test_there_is_a_pair_in_range_for_each_output_piece() -> None:
         assert all(0 <= i < len(one.source_tokens) for i, _ in one.alignment)
 
 
+def test_each_of_several_outputs_has_the_alignment_it_would_have_alone() -> None:
+    translator = small.translator(small.word_pair())
+    texts = small.sentences(6)
+    found = translator.translate(texts, alignments=True, n_best=4)
+    for text, one in zip(texts, found, strict=True):
+        assert one.alignment == one.alternatives[0].alignment
+        for other in one.alternatives:
+            source, target = (small.word_pair().source.encode(line) for line in (text, other.text))
+            (pairs,) = align(translator.transformers[0], pad_rows([[*source, EOS]], translator.device), [target])
+            assert other.alignment == tuple(pairs)
+    assert any(one.alternatives[1].alignment != one.alignment for one in found)
+
+
 def test_asking_changes_no_translation_and_batch_mates_no_alignment() -> None:
     translator = small.translator(small.word_pair())
     texts = small.sentences(15, seed=2)

@@ -33,7 +33,7 @@ class Recorded:
 def request(rows: int, **options: object) -> SearchRequest:
     """Sources of 30 tokens that begin with the number of their row, so that the limit is `LIMIT`."""
     source = torch.arange(rows)[:, None].repeat(1, 30)
-    settings = DecodingConfig.model_validate({"max_length_offset": 10, "loop_guard": 4, **options})
+    settings = DecodingConfig.from_dict({"max_length_offset": 10, "loop_guard": 4, **options})
     return SearchRequest(source, [30] * rows, settings, seeds=list(range(rows)), prefixes=[[]] * rows)
 
 

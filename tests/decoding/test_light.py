@@ -31,7 +31,7 @@ def save(directory: Path, **changes: object) -> Path:
     vocabulary = Vocabulary.train("word", [WORDS])
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 2}
     vocabularies = {"source_vocab": len(vocabulary), "target_vocab": len(vocabulary)}
-    config = ModelConfig.model_validate({**vocabularies, **sizes, **changes})
+    config = ModelConfig.from_dict({**vocabularies, **sizes, **changes})
     torch.manual_seed(0)
     save_pretrained(directory, build_model(config), config)
     TokenizerPair(vocabulary, vocabulary).save(directory)
@@ -66,13 +66,26 @@ def test_it_translates_as_with_pytorch(tmp_path: Path, changes: dict[str, object
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    script = (
+        "import sys; from dragoman import Translator\n"
+        "translator = Translator.from_pretrained(sys.argv[1], device='cpu')\n"
+        "translator.translate(['ba ce'], beam_size=2, length_penalty=1)\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'pydantic', 'tomllib', 'subprocess', 'statistics'\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", script, str(save(tmp_path))]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_nothing_heavy_is_imported_by_the_command_line(tmp_path: Path) -> None:
     directory = save(tmp_path / "model")
     lines = tmp_path / "lines"
     lines.write_text("\n".join([*TEXTS, ""]), encoding="utf-8")
     script = (
         "import sys; from dragoman.cli import main; sys.argv = ['dragoman', 'translate', *sys.argv[1:]]\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'dragoman.config.checking'\n"
         "try: main()\n"
-        "finally: print([name for name in ('torch', 'numpy', 'jaxtyping', 'sacrebleu') if name in sys.modules])\n"
+        "finally: print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(directory), "--input", str(lines), "--device", "cpu"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -116,6 +129,19 @@ def test_weights_that_do_not_fit_are_told(tmp_path: Path, spoil) -> None:
     assert not is_light(directory)
     with pytest.raises(ModelError, match="do not fit the model"):
         Translator.from_pretrained(directory, device="cpu")
+
+
+@pytest.mark.parametrize("engine", ["native", "module"])
+def test_a_flipped_byte_of_the_weights_is_noticed(tmp_path: Path, engine: str) -> None:
+    directory = save(tmp_path)
+    file = directory / "model.safetensors"
+    assert Translator.from_pretrained(directory, device="cpu", engine=engine)
+    damaged = bytearray(file.read_bytes())
+    damaged[-5] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(ModelError, match="damaged: wrong content") as caught:
+        Translator.from_pretrained(directory, device="cpu", engine=engine)
+    assert caught.value.file == str(file)
 
 
 def test_files_that_are_not_plain_are_not_read(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jaxtyping
@@ -377,11 +377,13 @@ def test_an_output_is_one_line_whatever_is_in_it(words: Translator) -> None:
     text = "a\nb\r\nc\x00d\u2028e"
     assert one_line(text) == "a b  c d\u2028e"
     (found,) = words.translate(["ba ce"], n_best=2, alignments=True)
-    broken = Translation("x\ny", -1.25, -2.5, ("x", "y"), (-1.0, -1.0, -0.5), "s", ("s",), (found,), ((0, 0), (0, 1)))
+    broken = Translation("x\ny", -1.25, -2.5, ("x", "y"), (-1.0, -1.0, -0.5), "s", ("s",), (found,))
+    broken = replace(broken, alignment=((0, 0), (0, 1)))
     assert list(format_translation(broken, 3)) == ["x y\t0-0 0-1"]
     assert list(format_translation(broken, 3, scores=True)) == ["-1.2500\tx y\t0-0 0-1"]
+    pairs = [" ".join(f"{i}-{j}" for i, j in output.alignment or ()) for output in found.alternatives]
     assert list(format_translation(found, 3, n_best=True)) == [
-        f"3\t{output.score:.4f}\t{output.text}" for output in found.alternatives
+        f"3\t{output.score:.4f}\t{output.text}\t{some}" for output, some in zip(found.alternatives, pairs, strict=True)
     ]
     (line,) = format_translation(broken, 3, as_json=True)
     assert "\n" not in line

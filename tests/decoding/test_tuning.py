@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, make_config, read_toml, write_toml
 from dragoman.decoding import Translator, save_decoding, tune
 from dragoman.errors import ConfigError, ModelError
 from dragoman.evaluation import compare
@@ -87,7 +87,13 @@ def test_no_search_is_run_twice(translator, sources):
 
 def test_mistakes_are_told_before_anything_is_translated(sources, monkeypatch, translator):
     monkeypatch.setattr(Translator, "translate_with", lambda *_: pytest.fail("translated"))
-    for options in ({"metric": "blue"}, {"beam_sizes": (0,)}, {"length_penalties": (-1.0,)}, {"formulas": ("x",)}):
+    for options in (
+        {"metric": "blue"},
+        {"beam_sizes": (0,)},
+        {"beam_sizes": (1025,)},
+        {"length_penalties": (-1.0,)},
+        {"formulas": ("x",)},
+    ):
         with pytest.raises(ConfigError):
             tune(translator, sources, sources, **options)
     with pytest.raises(ConfigError, match="sampling"):
@@ -104,6 +110,21 @@ def test_what_is_saved_is_what_translate_then_uses(tmp_path):
     assert (folder / "model.safetensors").read_bytes() == before
     with pytest.raises(ModelError):
         save_decoding(tmp_path / "none", DecodingConfig())
+
+
+def test_a_run_that_goes_on_keeps_the_search_that_was_saved(tmp_path):
+    folder = small.saved(tmp_path / "m", small.word_pair())
+    settings = folder / "config.toml"
+    write_toml(make_config({"out": "runs/x", "training": {"seed": 9}, "decoding": {"no_repeat_ngram": 2}}), settings)
+    save_decoding(folder, DecodingConfig(beam_size=7))
+    tree = read_toml(settings)
+    assert (tree["decoding"]["beam_size"], tree["decoding"]["no_repeat_ngram"]) == (7, 0)
+    assert (tree["out"], tree["training"]["seed"]) == ("runs/x", 9)
+    before = (folder / "config.json").read_bytes()
+    settings.write_text("[decoding]\nbeam_sizes = 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        save_decoding(folder, DecodingConfig(beam_size=2))
+    assert (folder / "config.json").read_bytes() == before
 
 
 def test_the_table_fits_a_terminal_and_json_holds_it_all(translator, sources):

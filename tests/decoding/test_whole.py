@@ -81,7 +81,7 @@ class Wanted:
         source = torch.empty(len(self.rows), 0, dtype=torch.long)
         if self.rows and not causal:
             source = pad_rows([[*row, EOS] for row in self.rows])
-        options = DecodingConfig.model_validate(self.options)
+        options = DecodingConfig.from_dict(self.options)
         return SearchRequest(source, [len(row) for row in self.rows], options, self.prefixes)
 
 
@@ -114,14 +114,19 @@ def in_python(engine: NativeEngine, request: SearchRequest) -> list[list[Hypothe
 def test_a_whole_search_finds_what_the_search_in_python_finds(case: tuple[Weights, Wanted]) -> None:
     chosen, wanted = case
     engine, request = chosen.engine(), wanted.request(causal=chosen.config.family == "causal")
-    assert search(engine, request) == in_python(engine, request)
+    expected = in_python(engine, request)
+    assert search(engine, request) == expected
+    in_parts = search_rows(
+        engine.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes, threads=3
+    )
+    assert in_parts == expected
 
 
 def random_engine(seed: int, **changes: object) -> NativeEngine:
     torch.manual_seed(seed)
     sizes = {"source_vocab": 300, "target_vocab": 300, "d_model": 64, "num_heads": 4, "d_ff": 128}
     layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
-    model = build_model(ModelConfig.model_validate({**sizes, **layers, **changes}))
+    model = build_model(ModelConfig.from_dict({**sizes, **layers, **changes}))
     assert isinstance(model, Transformer)
     with torch.no_grad():
         model.generator.weight.mul_(4)
@@ -134,6 +139,7 @@ def test_threads_and_batch_mates_change_nothing(beam_size: int) -> None:
     sources = [torch.randint(4, 300, (length,)).tolist() for length in (3, 30, 11, 1, 17, 8, 25, 2)]
     request = IdRequest(sources, DecodingConfig(beam_size=beam_size, n_best=beam_size))
     found = search_whole(engine.native, request, threads=2)
+    assert found == search_whole(engine.native, request, threads=3)
     alone = [search_whole(engine.native, request.only([row], request.options), threads=1)[0] for row in range(8)]
     assert found == alone
     framed = SearchRequest(pad_rows(request.framed), list(map(len, sources)), request.options)
@@ -145,9 +151,14 @@ def test_what_is_no_number_is_told() -> None:
     with torch.no_grad():
         engine.model.generator.weight.fill_(float("nan"))
     spoilt = NativeEngine(engine.model)
-    for beam_size in (1, 3):
+    for beam_size, sources, threads in (
+        (1, [[5, 6]], 1),
+        (3, [[5, 6]], 1),
+        (1, [[5, 6], [7]], 2),
+        (3, [[7], [8], [9]], 2),
+    ):
         with pytest.raises(ModelError, match="NaN instead of probabilities"):
-            search_whole(spoilt.native, IdRequest([[5, 6]], DecodingConfig(beam_size=beam_size)))
+            search_whole(spoilt.native, IdRequest(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
 
 
 def test_tokens_outside_the_vocabulary_are_refused() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -22,6 +26,7 @@ from dragoman.text.tokenizer import EOS
 LIBRARY = load_library()
 KERNELS = () if isinstance(LIBRARY, str) else tuple(kernel.name for kernel in LIBRARY.kernels)
 NO_LIBRARY = LIBRARY if isinstance(LIBRARY, str) else ""
+NARROW = ("plain", "avx2")  # processors that sum products of bytes in 16 bits
 Make = Callable[[Transformer | CausalLM, str], ModuleEngine]
 
 
@@ -119,26 +124,82 @@ def test_float32_is_the_oracle_up_to_rounding(make: Make, case: Case) -> None:
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("make", [engine for engine in ENGINES if engine.id != "packed"])
+def bytes_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, narrow: bool) -> torch.Tensor:
+    """What `linear` is in int8: weights of 8 bits, or of 7 where activations have 7 and a zero of their own."""
+    most = 63.0 if narrow else 127.0
+    largest = weight.abs().amax(-1, keepdim=True)
+    of_weight = largest / most
+    weights = (weight * torch.where(largest > 1e-30, most / largest, 0.0)).round()
+    down, up = (-x).amax(-1, keepdim=True).clamp(min=0.0), x.amax(-1, keepdim=True).clamp(min=0.0)
+    extent = down + up if narrow else torch.maximum(down, up)
+    factor = torch.where(extent > 1e-30, 127.0 / extent, 0.0)
+    zero = (down * factor).round() if narrow else torch.zeros_like(down)
+    activations = (x * factor).round() + zero
+    assert 0 <= float(activations.min()) <= float(activations.max()) <= 128 or not narrow
+    exact = (activations - zero).double() @ weights.double().T
+    product = exact.float() * (of_weight.squeeze(-1) * (extent / 127.0))
+    return product if bias is None else product + bias
+
+
+class InBytes(ModuleEngine):
+    """The oracle of int8: the modules, with every product made of bytes."""
+
+    def __init__(self, model: Transformer | CausalLM, narrow: bool) -> None:
+        super().__init__(model)
+        self.product = functools.partial(bytes_product, narrow=narrow)
+
+    def start(self, source: torch.Tensor) -> Any:
+        with mock.patch("torch.nn.functional.linear", self._linear):
+            return super().start(source)
+
+    def step(self, state: Any, tokens: torch.Tensor) -> Any:
+        with mock.patch("torch.nn.functional.linear", self._linear):
+            return super().step(state, tokens)
+
+    def _linear(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return self.product(x, weight, bias)
+
+
+def in_bytes(make: Make, case: Case) -> list[list[torch.Tensor]]:
+    """A walk of the oracle and one of an engine in int8."""
+    model = case.model()
+    engine = make(model, "int8")
+    narrow = isinstance(engine, NativeEngine) and engine.native.library.kernels[engine.native.kernels].name in NARROW
+    return walk([InBytes(model, narrow), engine], case)
+
+
+@pytest.mark.parametrize("make", ENGINES)
 @settings(max_examples=30)
 @given(case=cases())
 def test_int8_is_the_same_arithmetic_in_every_engine(make: Make, case: Case) -> None:
-    model = case.model()
-    expected, found = walk([PackedEngine(model, "int8"), make(model, "int8")], case)
-    # Rounding in float32 may move an activation across the border between two bytes, seldom and by one.
+    expected, found = in_bytes(make, case)
     for one, other in zip(expected, found, strict=True):
         away = (one - other).abs()
-        assert away.median() <= 0.02
-        assert away.max() <= 1.0
+        assert away.median() <= 0.03
+        assert away.max() <= 2.0
 
 
+@pytest.mark.parametrize("make", ENGINES)
+def test_int8_is_that_arithmetic_to_the_last_byte(make: Make) -> None:
+    rows = []
+    for seed in range(4):
+        expected, found = in_bytes(make, dataclasses.replace(base_case(), seed=seed))
+        rows += [(one - two).abs().amax(-1) for one, two in zip(expected, found, strict=True)]
+    # Rounding in float32 seldom moves an activation across the border between two bytes; weights of another width do
+    # so everywhere.
+    assert (torch.cat(rows) < 1e-3).float().mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    "kernels", [[name for name in KERNELS if (name in NARROW) == narrow] for narrow in (True, False)]
+)
 @settings(max_examples=30)
 @given(case=cases())
-def test_all_kernels_give_the_same_bytes_sums(case: Case) -> None:
-    if not KERNELS:
-        pytest.skip(NO_LIBRARY)
+def test_kernels_of_the_same_bytes_give_the_same_sums(kernels: list[str], case: Case) -> None:
+    if len(kernels) < 2:
+        pytest.skip("one set of kernels has no other to be compared with")
     model = case.model()
-    first, *others = walk([NativeEngine(model, "int8", name) for name in KERNELS], case)
+    first, *others = walk([NativeEngine(model, "int8", name) for name in kernels], case)
     for other in others:
         for one, two in zip(first, other, strict=True):
             assert (one - two).abs().median() <= 0.02
@@ -149,12 +210,12 @@ def base_case(**changes: object) -> Case:
         "source_vocab": 61, "target_vocab": 61, "d_model": 40, "num_heads": 4, "d_ff": 72, "num_encoder_layers": 2,
         "num_decoder_layers": 2, "tie_embeddings": "all",
     }  # fmt: skip
-    return Case(ModelConfig.model_validate({**sizes, **changes}), (7, 3, 12, 1, 9), 6, 3)
+    return Case(ModelConfig.from_dict({**sizes, **changes}), (7, 3, 12, 1, 9), 6, 3)
 
 
 def asked(source: torch.Tensor, **options: object) -> SearchRequest:
     lengths = [int((row != 0).sum()) - 1 for row in source]
-    return SearchRequest(source, lengths, DecodingConfig.model_validate(options))
+    return SearchRequest(source, lengths, DecodingConfig.from_dict(options))
 
 
 def framed(case: Case) -> torch.Tensor:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,23 @@ def test_a_comparison_is_one_line_and_plain_values() -> None:
     assert "\n" not in str(found)
     assert f"WER: A {found.a.value:.2f}, B {found.b.value:.2f}, B - A = {found.difference:+.2f}" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["a"]["name"] == "wer"
+
+
+def test_what_is_rounded_to_nothing_has_no_sign_of_its_own() -> None:
+    found = replace(compare(["a"], ["a"], ["a"], "exact", samples=9), difference=-0.001, low=-0.004, high=-0.0)
+    assert "B - A = +0.00 [+0.00, +0.00]" in str(found)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "ter"])
+def test_a_language_that_has_no_code_is_refused_where_it_counts(metric: str) -> None:
+    for code in ("klingon", "", "z", "z1", "日本"):
+        with pytest.raises(ConfigError, match="no code of a language") as caught:
+            compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9)
+        assert caught.value.found == repr(code)
+        assert "zh" in str(caught.value.expected)
+        assert compare(["a"], ["a"], ["a"], "chrf", target_language=code, samples=9).difference == 0
+    for code in ("de", "zh-CN", "zho_Hans", "gsw", "xx", None):
+        assert compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9).difference == 0
 
 
 def test_a_test_without_samples_is_refused() -> None:

@@ -33,7 +33,7 @@ BATCH, SRC, TGT = 2, 5, 4
 
 @pytest.fixture(params=CONFIGS)
 def config(request: pytest.FixtureRequest) -> ModelConfig:
-    return ModelConfig.model_validate({**SMALL, **CONFIGS[request.param]}).with_paper_defaults()
+    return ModelConfig.from_dict({**SMALL, **CONFIGS[request.param]}).with_paper_defaults()
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_multiply_adds_are_those_that_pytorch_counts(config: ModelConfig, plan: 
 
 
 def test_the_cache_is_as_large_as_it_is() -> None:
-    config = ModelConfig.model_validate({**SMALL, "num_decoder_layers": 3, "d_k": 6, "d_v": 4})
+    config = ModelConfig.from_dict({**SMALL, "num_decoder_layers": 3, "d_k": 6, "d_v": 4})
     model = build_model(config)
     assert isinstance(model, Transformer)
     state = model.eval().start(torch.ones(BATCH, SRC, dtype=torch.long))

@@ -49,7 +49,7 @@ def trained(config: TrainConfig) -> tuple[Path, Progress, int]:
         made, progress, status = train_markov(config, directory, log, lambda: prepare(config, directory / "data"))
     if progress.finished and progress.step:
         # What is written down is what was trained with.
-        assert make_config(read_toml(directory / "config.toml")) == make_config(made.model_dump(exclude_none=True))
+        assert make_config(read_toml(directory / "config.toml")) == make_config(made.to_dict(none=False))
     return directory, progress, status
 
 

@@ -60,7 +60,7 @@ shapes = st.fixed_dictionaries(
 @given(shapes)
 def test_parameters_are_as_many_as_counted_by_hand(shape: dict[str, object]) -> None:
     sizes = {"source_vocab": 11, "target_vocab": 11 if shape["tie_embeddings"] == "all" else 13}
-    config = ModelConfig.model_validate({**shape, **sizes})
+    config = ModelConfig.from_dict({**shape, **sizes})
     assert count_parameters(build_model(config)) == by_hand(config)
 
 
@@ -157,7 +157,7 @@ def test_the_seed_decides_the_weights() -> None:
 )
 def test_a_missing_vocabulary_is_named(given_sizes: dict[str, object], missing: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build_model(ModelConfig.model_validate(given_sizes))
+        build_model(ModelConfig.from_dict(given_sizes))
     assert caught.value.message == f"a model needs {missing}"
 
 
@@ -166,7 +166,7 @@ def test_depth_scaled_matrices_shrink_with_the_root_of_their_layers_number() -> 
     models = []
     for init in ("xavier", "depth-scaled"):
         torch.manual_seed(3)
-        models.append(dict(build_model(ModelConfig.model_validate({**plain, "init": init})).named_parameters()))
+        models.append(dict(build_model(ModelConfig.from_dict({**plain, "init": init})).named_parameters()))
     for name, parameter in models[0].items():
         stack, _, rest = name.partition(".layers.")
         in_layer = stack in ("encoder", "decoder") and rest and parameter.dim() > 1
@@ -178,7 +178,7 @@ def test_depth_scaled_matrices_shrink_with_the_root_of_their_layers_number() -> 
 def test_the_gradient_reaches_the_first_of_many_post_norm_layers_when_depth_scaled(init: str, reaches: bool) -> None:
     torch.manual_seed(1)
     sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_encoder_layers": 2, "num_decoder_layers": 12}
-    config = ModelConfig.model_validate(
+    config = ModelConfig.from_dict(
         {"source_vocab": 50, "target_vocab": 50, "norm": "post", "init": init, "dropout": 0.0, **sizes}
     )
     model = build_model(config)

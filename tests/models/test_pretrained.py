@@ -20,7 +20,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 def config(family: str = "transformer", tie: str = "none") -> ModelConfig:
     sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 1, "num_decoder_layers": 2}
-    return ModelConfig.model_validate(
+    return ModelConfig.from_dict(
         {"family": family, "source_vocab": 20, "target_vocab": 20, "tie_embeddings": tie, "dropout": 0.2, **sizes}
     )
 

@@ -47,7 +47,7 @@ def attention(kind: str, **options: float) -> MultiHeadAttention:
 def build(positions: str, family: str = "transformer", **options: object):
     torch.manual_seed(0)
     tree = {"family": family, "source_vocab": 20, "target_vocab": 20, "positions": positions, "relative_distance": 3}
-    return build_model(ModelConfig.model_validate({**SIZES, **tree, **options})).double().eval()
+    return build_model(ModelConfig.from_dict({**SIZES, **tree, **options})).double().eval()
 
 
 def ids(rows: int, length: int) -> torch.Tensor:
@@ -281,7 +281,7 @@ def test_positions_are_in_self_attention_or_in_the_embedding_never_both(kind):
 
 
 def test_the_largest_distance_is_a_setting_and_16_by_default():
-    config = ModelConfig.model_validate({**SIZES, "target_vocab": 9, "family": "causal", "positions": "relative"})
+    config = ModelConfig.from_dict({**SIZES, "target_vocab": 9, "family": "causal", "positions": "relative"})
     for distance in (16, 2):
         model = build_model(config if distance == 16 else config.replace({"relative_distance": 2}))
         rows = model.get_parameter("decoder.layers.0.self_attention.positions.key")
@@ -291,7 +291,7 @@ def test_the_largest_distance_is_a_setting_and_16_by_default():
 
 
 def test_a_configuration_without_the_new_settings_is_the_old_model():
-    old = ModelConfig.model_validate({**SIZES, "source_vocab": 9, "target_vocab": 9})
+    old = ModelConfig.from_dict({**SIZES, "source_vocab": 9, "target_vocab": 9})
     assert (old.positions, old.relative_distance) == ("interleaved", 16)
     assert not [name for name in build_model(old).state_dict() if "positions" in name]
 
@@ -299,7 +299,7 @@ def test_a_configuration_without_the_new_settings_is_the_old_model():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_is_the_same_again(kind, tmp_path: Path):
     tree = {**SIZES, "source_vocab": 20, "target_vocab": 20, "positions": kind, "relative_distance": 3}
-    config = ModelConfig.model_validate(tree)
+    config = ModelConfig.from_dict(tree)
     model = build_model(config).eval()
     save_pretrained(tmp_path, model, config)
     source, target = ids(2, 5), ids(2, 4)
@@ -322,7 +322,7 @@ def test_an_order_that_a_bag_of_words_hides_is_learned(kind):
     """Each label is the token before: what no model without positions can know."""
     torch.manual_seed(0)
     sizes = {"target_vocab": 12, "d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "dropout": 0.0}
-    model = build_model(ModelConfig.model_validate({**sizes, "family": "masked", "positions": kind}))
+    model = build_model(ModelConfig.from_dict({**sizes, "family": "masked", "positions": kind}))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(150):
         x = torch.randint(4, 12, (32, 8))

@@ -31,7 +31,7 @@ inside = pytest.mark.parametrize("positions", ["interleaved", "rotary", "relativ
 
 def build(family: str = "transformer", **settings):
     torch.manual_seed(settings.pop("seed", 0))
-    config = ModelConfig.model_validate(
+    config = ModelConfig.from_dict(
         {
             "family": family,
             "source_vocab": 20,

@@ -21,7 +21,7 @@ def trained(kind: Literal["bpe", "unigram"], *, mask: bool = False) -> SentenceP
 
 def pair(texts: list[str], **settings: object) -> TokenizerPair:
     pairs = [Pair(text, text, "f", number) for number, text in enumerate(texts, 1)]
-    return TokenizerPair.train(pairs, TokenizerConfig.model_validate(settings))
+    return TokenizerPair.train(pairs, TokenizerConfig.from_dict(settings))
 
 
 @pytest.mark.parametrize("mask", [False, True])

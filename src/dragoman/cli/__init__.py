@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -19,8 +20,8 @@ from dragoman.cli.tuning import synthesize, tune
 VERBS = (train, prepare, translate, evaluate, compare, tune, synthesize, score, complete, explain, average, info, demo)
 
 
-def make_app() -> typer.Typer:
-    """The command line with all its verbs."""
+def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
+    """The command line with all its verbs, or some of them."""
     app = typer.Typer(
         name="dragoman",
         help="Train, run, judge and see through the encoder-decoder Transformer.",
@@ -30,9 +31,14 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for verb in VERBS:
+    app.callback()(_no_options)  # else a verb alone would be the whole command
+    for verb in verbs:
         app.command()(verb)
     return app
+
+
+def _no_options() -> None:
+    pass
 
 
 def main() -> None:
@@ -42,7 +48,9 @@ def main() -> None:
     _fill_closed_streams()
     try:
         try:
-            make_app()(prog_name="dragoman")
+            # The options of the other verbs take longer to set up than a sentence to translate.
+            named = [verb for verb in VERBS if verb.__name__ in sys.argv[1:2]]
+            make_app(named or VERBS)(prog_name="dragoman")
         finally:
             sys.stdout.flush()
     except DragomanError as error:

@@ -23,6 +23,7 @@ from dragoman.cli.options import (
     decoding_settings,
     input_lines,
     open_output,
+    open_translator,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def translate(
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Print the score before each output.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the score before each, as --nbest does too.")] = False,
     alignments: Annotated[bool, typer.Option("--alignments", help="Print i-j pairs of pieces after each.")] = False,
     words: Annotated[bool, typer.Option("--word-alignments", help="The same of words between blanks.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
@@ -53,13 +54,12 @@ def translate(
     as_json: Json = False,
 ) -> None:
     """Translate lines. As many come out as went in, in order, empty ones kept."""
-    from dragoman.decoding import Translator, format_translation
+    from dragoman.decoding import format_translation
 
-    translator = Translator.from_pretrained(
-        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
+    translator, options = open_translator(
+        model, ensemble, settings, named, device=device, engine=engine, precision=precision
     )
-    given = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
-    options = translator.options(decoding_settings(settings, given))
     interactive = input_ is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else 2048, alignments or words
     lines = translator.translate_lines(

@@ -19,7 +19,8 @@ from dragoman.cli.options import (
     LengthPenalty,
     Model,
     Precision,
-    decoding_settings,
+    check_writable,
+    open_translator,
     print_json,
 )
 
@@ -66,22 +67,22 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.decoding import Translator, evaluate_outputs, training_words
     from dragoman.decoding import evaluate as run_evaluation
+    from dragoman.decoding import evaluate_outputs, training_words
 
     metrics = [name.strip() for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
               "breakdown": breakdown, "worst": worst}  # fmt: skip
     _check_what_to_score(model, source, outputs, hypotheses, ensemble)
+    for file in (hypotheses, report):
+        check_writable(file)
     if outputs is not None:
         return _show(evaluate_outputs(outputs, reference, source, **chosen), report, as_json)
     assert model is not None
     assert source is not None
-    translator = Translator.from_pretrained(
-        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
-    )
-    options = translator.options(
-        decoding_settings(settings, {"beam_size": beam_size, "length_penalty": length_penalty})
+    named = {"beam_size": beam_size, "length_penalty": length_penalty}
+    translator, options = open_translator(
+        model, ensemble, settings, named, device=device, engine=engine, precision=precision
     )
     if breakdown:
         chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
@@ -112,6 +113,7 @@ def compare(
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.text import guess_language, read_lines
 
+    check_writable(report)
     one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
     sources = None if source is None else [line.text for line in read_lines(source)]
     language = language or guess_language([str(reference)])

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 if TYPE_CHECKING:
-    from dragoman.config import TrainConfig
+    from dragoman.config import DecodingConfig, TrainConfig
+    from dragoman.decoding import Translator
 
 Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", metavar="MODEL")]
 Source = Annotated[
@@ -53,7 +54,9 @@ Precision = Annotated[str, typer.Option(help="Of products: auto, float32, int8 o
 Ensemble = Annotated[
     list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.", metavar="MODEL")
 ]
-BeamSize = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: the model's]")]
+BeamSize = Annotated[
+    int | None, typer.Option(help="Hypotheses kept, at most 1024; 1 is greedy search.  [default: the model's]")
+]
 LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
 DecodingSet = Annotated[
@@ -71,17 +74,19 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
 
     Args:
         values: the arguments of a verb by name; those that are settings of `data`, `model` or `training` have the
-            settings' names.
+            settings' names. Prepared data take the place of files that the config file names.
     """
-    from dragoman.config import SECTIONS, make_config, merge, parse_assignments, read_toml
+    from dragoman.config import FILE_KEYS, SECTIONS, make_config, merge, parse_assignments, read_toml
 
     def given(section: str) -> dict[str, Any]:
-        names = values.keys() & SECTIONS[section].model_fields.keys()
+        names = values.keys() & SECTIONS[section].settings.keys()
         return {name: values[name] for name in sorted(names) if values[name] not in (None, [])}
 
-    file = values["config"]
+    file = read_toml(values["config"]) if values["config"] is not None else {}
+    if values.get("prepared") and "data" in file:
+        file["data"] = {key: value for key, value in file["data"].items() if key not in FILE_KEYS}
     tree = merge(
-        read_toml(file) if file is not None else {},
+        file,
         parse_assignments(values["settings"] or []),
         {"out": str(values["out"]), **{section: given(section) for section in ("data", "model", "training")}},
     )
@@ -102,6 +107,25 @@ def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict
         found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
         raise ConfigError("only decoding settings can be changed here", found=found)
     return {**decoding, **{key: value for key, value in named.items() if value is not None}}
+
+
+def open_translator(
+    model: Path,
+    ensemble: list[Path] | None,
+    settings: list[str] | None,
+    named: dict[str, Any],
+    *,
+    device: str,
+    engine: str,
+    precision: str,
+) -> tuple[Translator, DecodingConfig]:
+    """The translator of one model or several, and its search: the model's own, then `--set`, then the named options."""
+    from dragoman.decoding import Translator
+
+    translator = Translator.from_pretrained(
+        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    )
+    return translator, translator.options(decoding_settings(settings, named))
 
 
 def input_lines(path: Path | None) -> Iterator[str]:
@@ -138,6 +162,16 @@ def open_output(path: Path | None, source: Path | None) -> Any:
         raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
     target = sys.stdout.fileno() if path is None else path
     return open(target, "w", encoding="utf-8", newline="\n", closefd=path is not None)
+
+
+def check_writable(path: Path | None) -> None:
+    """Find out before the work, not after it, whether a file can be written; what it holds stays, none stays none."""
+    if path is None or path.is_fifo():  # whoever reads the pipe would take this for all there is
+        return
+    there = path.exists()
+    path.open("ab").close()
+    if not there:
+        path.unlink()
 
 
 def print_json(value: object, indent: int | None = 2) -> None:

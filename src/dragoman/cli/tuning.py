@@ -19,9 +19,9 @@ from dragoman.cli.options import (
     Model,
     Precision,
     argument_text,
-    decoding_settings,
     input_lines,
     open_output,
+    open_translator,
     print_json,
 )
 
@@ -51,13 +51,13 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the best beam size and length penalty on held-out lines. Each is compared with the model's own search."""
-    from dragoman.decoding import Translator, save_decoding
+    from dragoman.decoding import save_decoding
     from dragoman.decoding import tune as run_tuning
 
     sizes = _listed(beam_sizes, int, "--beam-sizes")
     alphas = _listed(length_penalties, float, "--length-penalties")
-    translator = Translator.from_pretrained(
-        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
+    translator, options = open_translator(
+        model, ensemble, settings, {}, device=device, engine=engine, precision=precision
     )
     result = run_tuning(
         translator,
@@ -68,7 +68,7 @@ def tune(
         beam_sizes=sizes,
         length_penalties=alphas,
         formulas=_listed(formulas, str, "--formulas"),
-        decoding=translator.options(decoding_settings(settings, {})),
+        decoding=options,
         lowercase=lowercase,
         report=lambda line: print(line, file=sys.stderr),
     )
@@ -109,15 +109,12 @@ def synthesize(
 ) -> None:
     """Make training pairs from text of one language. What became of the lines is told at the end."""
     from dragoman.data.filtering import Counts
-    from dragoman.decoding import Translator
     from dragoman.decoding.synthesis import synthesize as run_synthesis
 
     row = _layout(output)
-    translator = Translator.from_pretrained(
-        [model, *(ensemble or [])], device=device, engine=engine, precision=precision
-    )
-    options = translator.options(
-        decoding_settings(settings, {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1})
+    named = {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1}
+    translator, options = open_translator(
+        model, ensemble, settings, named, device=device, engine=engine, precision=precision
     )
     counts = Counts(unit="lines")
     pairs = run_synthesis(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.config.sections import SECTIONS, TrainConfig, validated
+from dragoman.config.sections import SECTIONS, TrainConfig
 from dragoman.errors import ConfigError
 from dragoman.files import write_bytes
 
@@ -45,17 +45,17 @@ def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str
     if dot:
         if section not in SECTIONS:
             raise ConfigError(f"there is no section {section!r}", file=file, expected=", ".join(SECTIONS), found=name)
-        if key in SECTIONS[section].model_fields:
+        if key in SECTIONS[section].settings:
             return section, key
         raise _unknown(key, name, file)
     for home, fields in SECTIONS.items():
-        if name in fields.model_fields:
+        if name in fields.settings:
             return home, name
     raise _unknown(name, name, file)
 
 
 def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
-    homes = {name: section for section, fields in SECTIONS.items() for name in fields.model_fields}
+    homes = {name: section for section, fields in SECTIONS.items() for name in fields.settings}
     hint = None
     if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
         hint = f"{key!r} is called {ours!r} here"
@@ -87,15 +87,37 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as a tree, its keys checked, `${NAME}` in the paths of `[data]` replaced from the environment.
 
+    `base = "other.toml"`, at the top, names a file beside it that is read first; what this one sets wins.
+
     Raises:
-        ConfigError: the file is missing, is not TOML, has a key we do not know, or names an unset variable.
+        ConfigError: the file is missing, is not TOML, has a key we do not know, names an unset variable, or is its own
+            base.
     """
+    return _read(Path(path), ())
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
-        tree = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError("cannot read the config file", file=path, found=error.strerror) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError("not a TOML file", file=path, found=error) from error
+    base = tree.pop("base", None)
+    if not isinstance(base, str | None):
+        raise ConfigError("base names a file", file=path, expected="text", found=base)
+    _check_names(tree, path)
+    if isinstance(tree.get("data"), dict):
+        tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
+    if base is None:
+        return tree
+    below = path.parent / base
+    if below.resolve() in (path.resolve(), *above):
+        raise ConfigError("a config file is its own base", file=path, found=base)
+    return merge(_read(below, (path.resolve(), *above)), tree)
+
+
+def _check_names(tree: Mapping[str, Any], path: Path) -> None:
     for name, value in tree.items():
         if isinstance(value, dict):
             for key in value:
@@ -103,9 +125,6 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         elif name != "out":
             section, _ = find_setting(name, file=path)
             raise ConfigError(f"{name} stands outside its section", file=path, hint=f"put it under [{section}]")
-    if isinstance(tree.get("data"), dict):
-        tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
-    return tree
 
 
 def _expanded(value: Any, path: str | Path) -> Any:
@@ -137,12 +156,12 @@ def make_config(tree: Mapping[str, Any]) -> TrainConfig:
     Raises:
         ConfigError: a value has the wrong type or two contradict each other; all are listed at once.
     """
-    return validated(TrainConfig, tree)
+    return TrainConfig.from_dict(tree)
 
 
 def write_toml(config: TrainConfig, path: str | Path) -> None:
     """The whole tree as TOML, every value that is set written out."""
     import tomli_w
 
-    tree = config.model_dump(mode="json", exclude_none=True)
+    tree = config.to_dict(none=False)
     write_bytes(Path(path), tomli_w.dumps(tree).encode())

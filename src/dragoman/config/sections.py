@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from dragoman.config.section import Before, Bounds, Section, setting
 
-from dragoman.errors import ConfigError
-
-Positive = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[int, Field(ge=0)]
-Layers = Annotated[int, Field(ge=0, le=1000)]
-Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, Bounds(gt=0)]
+NotNegative = Annotated[int, Bounds(ge=0)]
+Layers = Annotated[int, Bounds(ge=0, le=1000)]
+Rate = Annotated[float, Bounds(ge=0.0, lt=1.0)]
 
 
 def _text(value: object) -> object:
@@ -26,61 +23,58 @@ def _several(value: object) -> object:
     return [value] if isinstance(value, (str, Path)) else value
 
 
-PathText = Annotated[str, BeforeValidator(_text)]
-Files = Annotated[tuple[PathText, ...], BeforeValidator(_several)]
+PathText = Annotated[str, Before(_text)]
+Files = Annotated[tuple[PathText, ...], Before(_several)]
 Markov = Literal["zeroth-order", "first-order", "second-order", "skips", "masked-skips", "matrix-skips"]
 Family = Literal["transformer", "causal", "masked", Markov]
-S = TypeVar("S", bound="Section")
-
-
-class Section(BaseModel):
-    """One frozen table of settings; unknown keys are errors."""
-
-    # A section is built when it is first used: translating needs two of them.
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-    def replace(self: S, changes: Mapping[str, object]) -> S:
-        """A copy with the named fields changed, validated again.
-
-        Raises:
-            ConfigError: the changed fields do not hold together with the others.
-        """
-        return validated(self.__class__, {**self.model_dump(exclude_unset=True), **changes})
 
 
 class ModelConfig(Section):
     """The shape of a model: what `config.json` holds and `build_model` builds."""
 
-    family: Family = Field("transformer", description="encoder-decoder, decoder only, encoder only, or a Markov model")
-    source_vocab: Positive | None = Field(None, description="rows of the source embedding; set by the tokenizer")
-    target_vocab: Positive | None = Field(None, description="rows of the target embedding; set by the tokenizer")
-    d_model: Positive | None = Field(None, description="width of every representation")
-    num_heads: Positive | None = Field(None, description="attention heads")
-    d_ff: Positive | None = Field(None, description="inner width of the feed-forward block")
+    family: Family = setting(
+        default="transformer", description="encoder-decoder, decoder only, encoder only, or a Markov model"
+    )
+    source_vocab: Positive | None = setting(
+        default=None, description="rows of the source embedding; set by the tokenizer"
+    )
+    target_vocab: Positive | None = setting(
+        default=None, description="rows of the target embedding; set by the tokenizer"
+    )
+    d_model: Positive | None = setting(default=None, description="width of every representation")
+    num_heads: Positive | None = setting(default=None, description="attention heads")
+    d_ff: Positive | None = setting(default=None, description="inner width of the feed-forward block")
     num_encoder_layers: Layers | None = None
     num_decoder_layers: Layers | None = None
-    d_k: Positive | None = Field(None, description="width of queries and keys per head; d_model / num_heads if unset")
-    d_v: Positive | None = Field(None, description="width of values per head; d_model / num_heads if unset")
-    dropout: Rate | None = Field(None, description="on embeddings and on each sub-layer's output (paper 5.4)")
-    attention_dropout: Rate = Field(0.0, description="on attention weights")
-    activation_dropout: Rate = Field(0.0, description="inside the feed-forward block")
-    norm: Literal["pre", "post"] = Field("pre", description="layer norm before each sub-layer, or after (the paper)")
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
-    init: Literal["xavier", "depth-scaled"] = Field(
-        "xavier", description="of the layers' matrices; depth-scaled: smaller the deeper, for many layers of post norm"
+    d_k: Positive | None = setting(
+        default=None, description="width of queries and keys per head; d_model / num_heads if unset"
+    )
+    d_v: Positive | None = setting(default=None, description="width of values per head; d_model / num_heads if unset")
+    dropout: Rate | None = setting(default=None, description="on embeddings and on each sub-layer's output (paper 5.4)")
+    attention_dropout: Rate = setting(default=0.0, description="on attention weights")
+    activation_dropout: Rate = setting(default=0.0, description="inside the feed-forward block")
+    norm: Literal["pre", "post"] = setting(
+        default="pre", description="layer norm before each sub-layer, or after (the paper)"
+    )
+    norm_eps: Annotated[float, Bounds(gt=0)] = 1e-5
+    init: Literal["xavier", "depth-scaled"] = setting(
+        default="xavier",
+        description="of the layers' matrices; depth-scaled: smaller the deeper, for many layers of post norm",
     )
     activation: Literal["relu", "gelu", "silu"] = "relu"
-    tie_embeddings: Literal["none", "decoder", "all"] | None = Field(
-        None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
+    tie_embeddings: Literal["none", "decoder", "all"] | None = setting(
+        default=None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
     )
-    positions: Literal["interleaved", "concatenated", "rotary", "relative"] = Field(
-        "interleaved",
+    positions: Literal["interleaved", "concatenated", "rotary", "relative"] = setting(
+        default="interleaved",
         description="sinusoids added to the embedding, by the layout of their columns (paper 3.5: interleaved); "
         "or inside self-attention: rotary, relative",
     )
-    relative_distance: Positive = Field(16, description="relative positions: distances beyond are not told apart")
-    bias: bool = Field(True, description="biases in the attention projections")
-    generator_bias: bool = Field(False, description="a bias on the logits")
+    relative_distance: Positive = setting(
+        default=16, description="relative positions: distances beyond are not told apart"
+    )
+    bias: bool = setting(default=True, description="biases in the attention projections")
+    generator_bias: bool = setting(default=False, description="a bias on the logits")
 
     @property
     def learns_pairs(self) -> bool:
@@ -93,8 +87,8 @@ class ModelConfig(Section):
         base |= {"dropout": 0.1, "tie_embeddings": "none"}
         return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
 
-    @model_validator(mode="after")
-    def _check(self) -> ModelConfig:
+    def check(self) -> None:
+        """See `Section.check`."""
         if self.d_model and self.num_heads and self.d_model % self.num_heads and not (self.d_k and self.d_v):
             raise ValueError(
                 f"d_model {self.d_model} does not divide into num_heads {self.num_heads}: set d_k and d_v too"
@@ -108,50 +102,58 @@ class ModelConfig(Section):
                 'tie_embeddings = "all" needs one joint vocabulary '
                 f"(source has {self.source_vocab} entries, target {self.target_vocab}): set tokenizer.joint = true"
             )
-        return self
 
 
 class DataConfig(Section):
     """Where the pairs are, or the text, and what is left out of them."""
 
-    source: Files = Field((), description="source files, line-aligned with target; .gz is read as it is")
+    source: Files = setting(default=(), description="source files, line-aligned with target; .gz is read as it is")
     target: Files = ()
-    pairs: Files = Field((), description="instead: .tsv (two columns) or .jsonl (source, target) files")
-    dev_source: Files = Field((), description="held-out pairs for validation; split off train if absent")
+    pairs: Files = setting(default=(), description="instead: .tsv (two columns) or .jsonl (source, target) files")
+    dev_source: Files = setting(default=(), description="held-out pairs for validation; split off train if absent")
     dev_target: Files = ()
     dev_pairs: Files = ()
-    text: Files = Field((), description="for models of one text: files of lines, instead of pairs")
-    dev_text: Files = Field((), description="held-out text; split off if absent")
+    text: Files = setting(default=(), description="for models of one text: files of lines, instead of pairs")
+    dev_text: Files = setting(default=(), description="held-out text; split off if absent")
     test_text: Files = ()
-    test_source: Files = Field((), description="only to report their overlap with training, nothing else")
+    test_source: Files = setting(default=(), description="only to report their overlap with training, nothing else")
     test_target: Files = ()
     test_pairs: Files = ()
-    prepared: PathText | None = Field(None, description="a directory made by `prepare`, instead of the files above")
-    source_language: str | None = Field(None, description="two-letter code; guessed from file suffix when it is one")
-    target_language: str | None = Field(None, description="two-letter code; chooses the tokenizer of BLEU")
-    on_bad_text: Literal["stop", "replace", "skip"] = Field("stop", description="what a line that is not UTF-8 does")
-    max_source_tokens: Positive = Field(256, description="longer pairs are left out of training (and counted)")
+    prepared: PathText | None = setting(
+        default=None, description="a directory made by `prepare`, instead of the files above"
+    )
+    source_language: str | None = setting(
+        default=None, description="two-letter code; guessed from file suffix when it is one"
+    )
+    target_language: str | None = setting(default=None, description="two-letter code; chooses the tokenizer of BLEU")
+    on_bad_text: Literal["stop", "replace", "skip"] = setting(
+        default="stop", description="what a line that is not UTF-8 does"
+    )
+    max_source_tokens: Positive = setting(
+        default=256, description="longer pairs are left out of training (and counted)"
+    )
     max_target_tokens: Positive = 256
-    long_lines: Literal["drop", "split"] = Field(
-        "split", description="what a line of text longer than max_target_tokens does: left out, or cut into parts"
+    long_lines: Literal["drop", "split"] = setting(
+        default="split",
+        description="what a line of text longer than max_target_tokens does: left out, or cut into parts",
     )
-    max_length_ratio: Annotated[float, Field(gt=1)] | None = Field(
-        None, description="leave out pairs whose token counts differ by more than this factor"
+    max_length_ratio: Annotated[float, Bounds(gt=1)] | None = setting(
+        default=None, description="leave out pairs whose token counts differ by more than this factor"
     )
-    drop_duplicates: bool = Field(False, description="keep one of each exactly repeated pair")
-    drop_overlap: bool = Field(False, description="leave out training pairs whose source or target is in dev")
-    repeat: tuple[Positive, ...] = Field(
-        (), description="how often an epoch has each training file: source files first, then pairs; once if unset"
+    drop_duplicates: bool = setting(default=False, description="keep one of each exactly repeated pair")
+    drop_overlap: bool = setting(default=False, description="leave out training pairs whose source or target is in dev")
+    repeat: tuple[Positive, ...] = setting(
+        default=(),
+        description="how often an epoch has each training file: source files first, then pairs; once if unset",
     )
 
-    @model_validator(mode="after")
-    def _check(self) -> DataConfig:
+    def check(self) -> None:
+        """See `Section.check`."""
         files = (*self.source, *self.pairs, *self.text)
         if self.repeat and len(self.repeat) != len(files):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
         if self.repeat and len(set(files)) < len(files):
             raise ValueError("a training file is named twice; repeat alone says how often it is seen")
-        return self
 
     @property
     def repeats(self) -> dict[str, int]:
@@ -162,82 +164,111 @@ class DataConfig(Section):
 class TokenizerConfig(Section):
     """How strings become ids."""
 
-    kind: Literal["auto", "bpe", "unigram", "word", "character"] = Field(
-        "auto", description="auto: word if the text is a small set of symbols separated by spaces, else bpe"
+    kind: Literal["auto", "bpe", "unigram", "word", "character"] = setting(
+        default="auto", description="auto: word if the text is a small set of symbols separated by spaces, else bpe"
     )
-    target_kind: Literal["auto", "bpe", "unigram", "word", "character"] | None = Field(
-        None, description="of the target; as `kind` if unset"
+    target_kind: Literal["auto", "bpe", "unigram", "word", "character"] | None = setting(
+        default=None, description="of the target; as `kind` if unset"
     )
-    vocab_size: Positive | None = Field(None, description="entries per vocabulary; sized to the corpus if unset")
-    joint: bool | None = Field(None, description="one vocabulary for both sides; by measured overlap if unset")
-    min_count: Positive = Field(1, description="word and character: rarer ones become <unk>")
-    character_coverage: Annotated[float, Field(gt=0, le=1)] = 0.9995
-    symbols: tuple[str, ...] = Field(
-        (), description="texts that are one entry each, such as the tags <bt> and <st> before made-up sources"
+    vocab_size: Positive | None = setting(
+        default=None, description="entries per vocabulary; sized to the corpus if unset"
+    )
+    joint: bool | None = setting(
+        default=None, description="one vocabulary for both sides; by measured overlap if unset"
+    )
+    min_count: Positive = setting(default=1, description="word and character: rarer ones become <unk>")
+    character_coverage: Annotated[float, Bounds(gt=0, le=1)] = 0.9995
+    symbols: tuple[str, ...] = setting(
+        default=(), description="texts that are one entry each, such as the tags <bt> and <st> before made-up sources"
     )
 
 
 class MarkovConfig(Section):
     """How counts become probabilities in a Markov model."""
 
-    k: Annotated[float, Field(ge=0)] = Field(1e-4, description="how often each word counts as seen besides (Lidstone)")
-    backoff: Annotated[float, Field(ge=0)] = Field(3.0, description="how much of the rung below is mixed in")
+    k: Annotated[float, Bounds(ge=0)] = setting(
+        default=1e-4, description="how often each word counts as seen besides (Lidstone)"
+    )
+    backoff: Annotated[float, Bounds(ge=0)] = setting(default=3.0, description="how much of the rung below is mixed in")
 
 
 class TrainingConfig(Section):
     """The loop: optimiser, schedule, batches, when to stop."""
 
-    batch_tokens: Positive | None = Field(None, description="tokens of a micro-batch on either side, padding counted")
-    accumulate: Positive = Field(1, description="micro-batches per update")
-    optimizer: Literal["adam", "adamw"] = "adam"
-    learning_rate: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="peak rate; for schedule = paper, the factor in front of the formula"
+    batch_tokens: Positive | None = setting(
+        default=None, description="tokens of a micro-batch on either side, padding counted"
     )
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    accumulate: Positive = setting(default=1, description="micro-batches per update")
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: Annotated[float, Bounds(gt=0)] | None = setting(
+        default=None, description="peak rate; for schedule = paper, the factor in front of the formula"
+    )
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] | None = setting(
+        default=None, description="cosine if unset; with max_minutes, whose last update is not known, inverse_sqrt"
+    )
     warmup_steps: NotNegative | None = None
     adam_beta1: Rate = 0.9
     adam_beta2: Rate = 0.98
-    adam_eps: Annotated[float, Field(gt=0)] = 1e-9
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    clip_norm: Annotated[float, Field(ge=0)] = Field(1.0, description="largest gradient norm; 0 leaves it alone")
-    label_smoothing: Rate | None = Field(None, description="share of the label that is spread over all tokens")
-    bpe_dropout: Rate = Field(
-        0.0, description="subword regularisation: merges of BPE left out, with this probability, anew in each epoch"
+    adam_eps: Annotated[float, Bounds(gt=0)] = 1e-9
+    weight_decay: Annotated[float, Bounds(ge=0)] = 0.0
+    clip_norm: Annotated[float, Bounds(ge=0)] = setting(
+        default=1.0, description="largest gradient norm; 0 leaves it alone"
     )
-    unigram_alpha: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="the same for unigram: segmentations drawn by their probability to the power of this"
+    label_smoothing: Rate | None = setting(
+        default=None, description="share of the label that is spread over all tokens"
     )
-    sampled_sides: Literal["both", "source", "target"] = Field("both", description="where subwords are drawn anew")
-    r_drop: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="weight of the agreement between two passes under different dropout (alpha of R-Drop)"
+    bpe_dropout: Rate = setting(
+        default=0.0,
+        description="subword regularisation: merges of BPE left out, with this probability, anew in each epoch",
+    )
+    unigram_alpha: Annotated[float, Bounds(gt=0)] | None = setting(
+        default=None, description="the same for unigram: segmentations drawn by their probability to the power of this"
+    )
+    sampled_sides: Literal["both", "source", "target"] = setting(
+        default="both", description="where subwords are drawn anew"
+    )
+    r_drop: Annotated[float, Bounds(ge=0)] = setting(
+        default=0.0, description="weight of the agreement between two passes under different dropout (alpha of R-Drop)"
     )
     max_steps: Positive | None = None
-    max_minutes: Annotated[float, Field(gt=0)] | None = Field(None, description="stop after this much training time")
-    patience: NotNegative | None = Field(None, description="stop after so many validations without a better one")
-    ema_decay: Rate = Field(0.0, description="exponential moving average of the weights; 0 is off")
-    average_last: NotNegative = Field(0, description="average so many last checkpoints at the end; 0 is off")
-    init_from: PathText | None = Field(None, description="start from the weights and tokenizer of this run")
-    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of products; auto: the faster one")
+    max_minutes: Annotated[float, Bounds(gt=0)] | None = setting(
+        default=None, description="stop after this much training time"
+    )
+    patience: NotNegative | None = setting(
+        default=None, description="stop after so many validations without a better one"
+    )
+    ema_decay: Rate | None = setting(
+        default=None,
+        description="exponential moving average of the weights; by the number of updates if unset, 0 is off",
+    )
+    average_last: NotNegative = setting(default=0, description="average so many last checkpoints at the end; 0 is off")
+    init_from: PathText | None = setting(default=None, description="start from the weights and tokenizer of this run")
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        default="auto", description="of products; auto: the faster one"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    threads: Positive | None = Field(None, description="CPU threads; PyTorch's own choice if unset")
-    compile: bool = Field(False, description="torch.compile the model: slow to start, for long runs on a GPU")
+    threads: Positive | None = setting(default=None, description="CPU threads; PyTorch's own choice if unset")
+    compile: bool = setting(default=False, description="torch.compile the model: slow to start, for long runs on a GPU")
     tensorboard: bool = False
     log_every: Positive = 50
-    save_every: Positive | None = Field(None, description="steps between checkpoints; better validations are saved too")
-    keep_last: Annotated[int, Field(ge=2)] = Field(2, description="checkpoints kept besides the best")
+    save_every: Positive | None = setting(
+        default=None, description="steps between checkpoints; better validations are saved too"
+    )
+    keep_last: Annotated[int, Bounds(ge=2)] = setting(default=2, description="checkpoints kept besides the best")
     seed: NotNegative = 1
 
 
 class ValidationConfig(Section):
     """What is measured on the held-out pairs, and how often."""
 
-    every: Positive | None = Field(None, description="steps between validations")
-    metric: Literal["loss", "bleu", "chrf", "exact"] | None = Field(
-        None, description="what best means; the others are reported too"
+    every: Positive | None = setting(default=None, description="steps between validations")
+    metric: Literal["loss", "bleu", "chrf", "exact"] | None = setting(
+        default=None, description="what best means; the others are reported too"
     )
-    search: Literal["greedy", "beam"] = Field("greedy", description="how the dev set is translated")
-    max_sentences: Positive = Field(
-        1000, description="dev sentences translated at each validation; of a text, 100 at most are completed or filled"
+    search: Literal["greedy", "beam"] = setting(default="greedy", description="how the dev set is translated")
+    max_sentences: Positive = setting(
+        default=1000,
+        description="dev sentences translated at each validation; of a text, 100 at most are completed or filled",
     )
 
 
@@ -246,57 +277,58 @@ class DecodingConfig(Section):
 
     beam_size: Positive = 4
     n_best: Positive = 1
-    length_penalty: Annotated[float, Field(ge=0)] = Field(0.6, description="alpha")
-    length_penalty_formula: Literal["gnmt", "power"] = Field(
-        "gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
+    length_penalty: Annotated[float, Bounds(ge=0)] = setting(default=0.6, description="alpha")
+    length_penalty_formula: Literal["gnmt", "power"] = setting(
+        default="gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
     )
     min_length: NotNegative = 0
-    max_length: Positive | None = Field(
-        None, description="tokens before </s>; source tokens x max_length_factor + max_length_offset if unset"
+    max_length: Positive | None = setting(
+        default=None, description="tokens before </s>; source tokens x max_length_factor + max_length_offset if unset"
     )
-    max_length_factor: Annotated[float, Field(ge=0)] = 1.0
-    max_length_offset: NotNegative = Field(50, description="the paper's: input length + 50")
-    max_source_length: Positive = Field(
-        1024, description="tokens of a source; longer ones are cut there, with a warning"
+    max_length_factor: Annotated[float, Bounds(ge=0)] = 1.0
+    max_length_offset: NotNegative = setting(default=50, description="the paper's: input length + 50")
+    max_source_length: Positive = setting(
+        default=1024, description="tokens of a source; longer ones are cut there, with a warning"
     )
-    no_repeat_ngram: NotNegative = Field(0, description="no n-gram of this size twice in one output; 0 is off")
-    loop_guard: NotNegative = Field(
-        3, description="a translation that goes in circles up to max_length is searched for once more, with no n-gram "
-        "of this size twice; 0 is off"
-    )  # fmt: skip
-    sampling: bool = Field(False, description="draw tokens instead of searching for the likeliest output")
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    top_k: NotNegative = Field(0, description="sample among the k likeliest tokens; 0 is all")
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    no_repeat_ngram: NotNegative = setting(
+        default=0, description="no n-gram of this size twice in one output; 0 is off"
+    )
+    loop_guard: NotNegative = setting(
+        default=3,
+        description="a translation that goes in circles up to max_length is searched for once more, "
+        "with no n-gram of this size twice; 0 is off",
+    )
+    sampling: bool = setting(default=False, description="draw tokens instead of searching for the likeliest output")
+    temperature: Annotated[float, Bounds(gt=0)] = 1.0
+    top_k: NotNegative = setting(default=0, description="sample among the k likeliest tokens; 0 is all")
+    top_p: Annotated[float, Bounds(gt=0, le=1)] = 1.0
     sampling_seed: NotNegative = 1
 
-    @model_validator(mode="after")
-    def _check(self) -> DecodingConfig:
+    def check(self) -> None:
+        """See `Section.check`."""
         if not self.sampling and self.n_best > self.beam_size:
             raise ValueError(f"n_best {self.n_best} is more than beam_size {self.beam_size}")
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}")
-        return self
 
 
 class TrainConfig(Section):
     """Everything `train` needs: the tree that is written to `config.toml`."""
 
-    out: PathText = Field(description="the run directory")
-    data: DataConfig = Field(default_factory=DataConfig)
-    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
-    model: ModelConfig = Field(default_factory=ModelConfig)
-    markov: MarkovConfig = Field(default_factory=MarkovConfig)
-    training: TrainingConfig = Field(default_factory=TrainingConfig)
-    validation: ValidationConfig = Field(default_factory=ValidationConfig)
-    decoding: DecodingConfig = Field(default_factory=DecodingConfig)
+    out: PathText = setting(description="the run directory")
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    markov: MarkovConfig = MarkovConfig()
+    training: TrainingConfig = TrainingConfig()
+    validation: ValidationConfig = ValidationConfig()
+    decoding: DecodingConfig = DecodingConfig()
 
-    @model_validator(mode="after")
-    def _check(self) -> TrainConfig:
+    def check(self) -> None:
+        """See `Section.check`."""
         model = self.model
         if self.training.r_drop and not any((model.attention_dropout, model.activation_dropout, model.dropout != 0)):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
-        return self
 
 
 # The settings of `data` that say where the files are.
@@ -313,16 +345,3 @@ SECTIONS: dict[str, type[Section]] = {
     "validation": ValidationConfig,
     "decoding": DecodingConfig,
 }
-
-
-def validated(kind: type[S], tree: Mapping[str, Any], *, file: str | Path | None = None) -> S:
-    """A section of any kind from plain values, with pydantic's complaints as one `ConfigError`."""
-    try:
-        return kind.model_validate(dict(tree))
-    except ValidationError as error:
-        rows = []
-        for item in error.errors():
-            place = ".".join(str(part) for part in item["loc"])
-            given = f" (found {item['input']!r})" if item["loc"] and item["type"] != "missing" else ""
-            rows.append(f"{place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}{given}")
-        raise ConfigError("the settings do not hold together:\n  " + "\n  ".join(rows), file=file) from error

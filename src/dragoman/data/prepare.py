@@ -35,6 +35,7 @@ from dragoman.text.lines import file_hash
 
 FORMAT = 1
 # Of what is read, so much may be too long before a hint is given.
+_NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
 _MANY = 0.01
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
@@ -214,7 +215,7 @@ def _build(
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": len(one)} for side, one in sides.items()},
         "joint": tokenizers.joint,
-        "settings": config.model_dump(mode="json", include={"data", "tokenizer"}),
+        "settings": {"data": config.data.to_dict(), "tokenizer": config.tokenizer.to_dict()},
     }
 
 
@@ -260,9 +261,9 @@ def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair 
 def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:
     settings = {
         "format": FORMAT,
-        "data": config.data.model_dump(mode="json", exclude={*FILE_KEYS, "source_language", "target_language"}),
+        "data": {name: value for name, value in config.data.to_dict().items() if name not in _NOT_CONTENT},
         "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
-        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else config.tokenizer.model_dump(mode="json"),
+        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else config.tokenizer.to_dict(),
         "mask": config.model.family == "masked",
         "is_text": not config.model.learns_pairs,
     }

@@ -6,8 +6,9 @@ take long to import, and some do not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.decoding.alignment import align as align
@@ -53,103 +54,26 @@ if TYPE_CHECKING:
     from dragoman.decoding.tuning import save_decoding as save_decoding
     from dragoman.decoding.tuning import tune as tune
 
-_HOMES = {
-    "Alternative": "translation",
-    "Completer": "completer",
-    "Ensemble": "ensemble",
-    "Evaluation": "judge",
-    "Filler": "filling",
-    "Filling": "filling",
-    "Hypothesis": "hypothesis",
-    "LanguageModel": "language_model",
-    "NextTokenModel": "protocol",
-    "PairScore": "translation",
-    "SearchRequest": "protocol",
-    "State": "protocol",
-    "TextScore": "text",
-    "TextScorer": "text",
-    "TextSummary": "text",
-    "Translation": "translation",
-    "Translator": "translator",
-    "Trial": "tuning",
-    "Tuning": "tuning",
-    "align": "alignment",
-    "beam_search": "beam",
-    "cross_attention": "alignment",
-    "draw_tokens": "sampling",
-    "escape_gaps": "filling",
-    "evaluate": "judge",
-    "evaluate_outputs": "judge",
-    "format_outputs": "completer",
-    "format_score": "text",
-    "format_translation": "output",
-    "greedy_search": "greedy",
-    "length_penalty": "hypothesis",
-    "load_completer": "completer",
-    "load_language_model": "language_model",
-    "pad_rows": "scoring",
-    "sample": "sampling",
-    "save_decoding": "tuning",
-    "score_parallel": "scoring",
-    "score_serial": "scoring",
-    "search": "runner",
-    "summarize": "text",
-    "training_words": "judge",
-    "tune": "tuning",
-}
-
-__all__ = [
-    "Alternative",
-    "Completer",
-    "Ensemble",
-    "Evaluation",
-    "Filler",
-    "Filling",
-    "Hypothesis",
-    "LanguageModel",
-    "NextTokenModel",
-    "PairScore",
-    "SearchRequest",
-    "State",
-    "TextScore",
-    "TextScorer",
-    "TextSummary",
-    "Translation",
-    "Translator",
-    "Trial",
-    "Tuning",
-    "align",
-    "beam_search",
-    "cross_attention",
-    "draw_tokens",
-    "escape_gaps",
-    "evaluate",
-    "evaluate_outputs",
-    "format_outputs",
-    "format_score",
-    "format_translation",
-    "greedy_search",
-    "length_penalty",
-    "load_completer",
-    "load_language_model",
-    "pad_rows",
-    "sample",
-    "save_decoding",
-    "score_parallel",
-    "score_serial",
-    "search",
-    "summarize",
-    "training_words",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its home."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "alignment": ("align", "cross_attention"),
+        "beam": ("beam_search",),
+        "completer": ("Completer", "format_outputs", "load_completer"),
+        "ensemble": ("Ensemble",),
+        "filling": ("Filler", "Filling", "escape_gaps"),
+        "greedy": ("greedy_search",),
+        "hypothesis": ("Hypothesis", "length_penalty"),
+        "judge": ("Evaluation", "evaluate", "evaluate_outputs", "training_words"),
+        "language_model": ("LanguageModel", "load_language_model"),
+        "output": ("format_translation",),
+        "protocol": ("NextTokenModel", "SearchRequest", "State"),
+        "runner": ("search",),
+        "sampling": ("draw_tokens", "sample"),
+        "scoring": ("pad_rows", "score_parallel", "score_serial"),
+        "text": ("TextScore", "TextScorer", "TextSummary", "format_score", "summarize"),
+        "translation": ("Alternative", "PairScore", "Translation"),
+        "translator": ("Translator",),
+        "tuning": ("Trial", "Tuning", "save_decoding", "tune"),
+    },
+)

@@ -23,7 +23,7 @@ from dragoman.evaluation import (
     score,
     worst_sentences,
 )
-from dragoman.evaluation.metrics import METRICS, measure
+from dragoman.evaluation.metrics import METRICS, check_language, measure
 from dragoman.text import UNK, Tokenizer, guess_language, read_lines
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -59,7 +59,7 @@ class Evaluation:
         """Scores, search and what else was asked for as plain values, for JSON."""
         tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
         if self.decoding is not None:
-            tree["decoding"] = self.decoding.model_dump(exclude_defaults=False, exclude_none=True)
+            tree["decoding"] = self.decoding.to_dict(none=False)
             tree["truncated"], tree["unfinished"] = self.truncated, self.unfinished
         if self.breakdown is not None:
             tree["breakdown"] = self.breakdown.to_dict()
@@ -204,11 +204,12 @@ def check_metrics(metrics: Sequence[str], target_language: str | None) -> None:
     """Refuse metrics before anything is translated for them.
 
     Raises:
-        ConfigError: there is none, or one is unknown or cannot be computed here.
+        ConfigError: there is none, one is unknown or cannot be computed here, or the language is no code of one.
     """
     if not metrics:
         raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))
     for name in metrics:
+        check_language(name, target_language)
         measure(name, ["a"], [("a",)], target_language=target_language)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dragoman.decoding.translation import Translation
 from dragoman.files import json_text
@@ -27,12 +27,13 @@ def format_translation(
     """The lines to print for one translation, without their ends.
 
     Plain: the text; with `scores`, the score and a TAB before it; with an alignment, a TAB and `i-j` pairs after it.
-    With `n_best`, a line `number TAB score TAB text` for each output. As JSON, one object with everything.
+    With `n_best`, a line for each output: number, score, text and alignment likewise. As JSON, one object with
+    everything.
 
     Args:
         result: a translation.
         number: of its source line, from 1.
-        n_best: print all alternatives.
+        n_best: print all alternatives, each with its number and score.
         scores: print scores.
         words: let the alignment be one of blank-separated words instead of pieces.
         as_json: print an object.
@@ -40,18 +41,19 @@ def format_translation(
     if as_json:
         yield json_text({"line": number, **result.to_dict()})
         return
-    if n_best:
-        for one in result.alternatives:
-            yield f"{number}\t{one.score:.4f}\t{one_line(one.text)}"
-        return
-    text = one_line(result.text)
-    if scores:
-        text = f"{result.score:.4f}\t{text}"
-    if result.alignment is not None:
-        pairs = result.alignment
-        if words:
-            from dragoman.decoding.alignment import word_alignment  # not above: it needs PyTorch
+    for one in result.alternatives if n_best else (result,):
+        columns = [str(number)] if n_best else []
+        if n_best or scores:
+            columns.append(f"{one.score:.4f}")
+        columns.append(one_line(one.text))
+        if one.alignment is not None:
+            columns.append(_pairs(result.source_tokens, one.tokens, one.alignment, words))
+        yield "\t".join(columns)
 
-            pairs = word_alignment(result.source_tokens, result.tokens, pairs)
-        text += "\t" + " ".join(f"{i}-{j}" for i, j in pairs)
-    yield text
+
+def _pairs(source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]], words: bool) -> str:
+    if words:
+        from dragoman.decoding.alignment import word_alignment  # not above: it needs PyTorch
+
+        pairs = word_alignment(source, target, pairs)
+    return " ".join(f"{i}-{j}" for i, j in pairs)

@@ -80,10 +80,16 @@ class Runner:
             ),
         )
 
-    def align(self, request: IdRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, int]]]:
-        """Which source token each token of each best hypothesis looked at most."""
-        source = pad_rows(request.framed, self.model.device)
-        return align(self.transformers[0], source, [hypotheses[0].tokens for hypotheses in found])
+    def align(self, request: IdRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[list[tuple[int, int]]]]:
+        """Which source token each token of each hypothesis looked at most."""
+        framed, aligned = request.framed, [[] for _ in found]
+        for rank in range(max(map(len, found), default=0)):
+            rows = [row for row, hypotheses in enumerate(found) if rank < len(hypotheses)]
+            source = pad_rows([framed[row] for row in rows], self.model.device)
+            pairs = align(self.transformers[0], source, [found[row][rank].tokens for row in rows])
+            for row, one in zip(rows, pairs, strict=True):
+                aligned[row].append(one)
+        return aligned
 
     def score(self, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         """How likely the model finds each target, given its source.

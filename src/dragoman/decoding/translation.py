@@ -17,6 +17,7 @@ class Alternative:
         tokens: the output's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.
         finished: the model ended it; if not, it was cut at `max_length`.
+        alignment: (source piece, output piece) positions from cross-attention, if asked for.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Alternative:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     finished: bool = field(default=True, kw_only=True)
+    alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,12 @@ class Translation(Alternative):
         source: the text that was given.
         source_tokens: its pieces, as the model read them.
         alternatives: all `n_best` outputs, best first; the first repeats the best.
-        alignment: (source piece, output piece) positions from cross-attention, if asked for.
         truncated: the source was longer than the limit and was cut there.
     """
 
     source: str
     source_tokens: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
-    alignment: tuple[tuple[int, int], ...] | None = None
     truncated: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +71,6 @@ class PairScore:
 
 def no_translation(text: str, *, alignments: bool) -> Translation:
     """The translation of an empty or blank text."""
-    empty = Alternative("", 0.0, 0.0, (), ())
     alignment = () if alignments else None
+    empty = Alternative("", 0.0, 0.0, (), (), alignment=alignment)
     return Translation("", 0.0, 0.0, (), (), source=text, source_tokens=(), alternatives=(empty,), alignment=alignment)

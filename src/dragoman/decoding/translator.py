@@ -10,14 +10,15 @@ from typing import Any
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.guard import is_finished, search_without_loops
-from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options, check_beam
 from dragoman.decoding.translation import Alternative, PairScore, Translation, no_translation
 from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.errors import ConfigError, ModelError
-from dragoman.models.description import Languages, read_config
-from dragoman.text.lines import chunks
+from dragoman.models.description import WEIGHTS, Languages, read_config
+from dragoman.models.sums import check_aside
+from dragoman.text.tokenizer import UNK
 from dragoman.text.tokenizer_pair import TokenizerPair
 
 
@@ -77,10 +78,12 @@ class Translator:
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         config, decoding, languages = read_config(paths[0])
+        await_check = check_aside(paths[0] / WEIGHTS)
         opened = open_light(paths[0], config, device, engine, precision) if len(paths) == 1 else None
         if opened is not None:
             tokenizers = TokenizerPair.load(paths[0])
             _check_sizes(paths[0], config, tokenizers)
+            await_check()
             light = Light(*opened, partial(_load, paths, device, engine, precision))
             return cls(light, tokenizers, decoding, languages)
         from dragoman.decoding.runner import load_models
@@ -154,7 +157,7 @@ class Translator:
 
         Args:
             texts: any number of strings.
-            beam_size: 1 is greedy search.
+            beam_size: 1 is greedy search; at most 1024.
             n_best: outputs per text, at most `beam_size` unless sampling.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt" or "power".
@@ -171,7 +174,8 @@ class Translator:
             first: number of the first text in a longer series; text number and seed determine a draw.
 
         Raises:
-            ConfigError: options contradict each other, or there are not as many prefixes as texts.
+            ConfigError: options contradict each other, there are not as many prefixes as texts, or the target
+                vocabulary lacks a word of a prefix.
         """
         given = {
             "beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty,
@@ -198,12 +202,14 @@ class Translator:
         """`translate` with all options in one object.
 
         Raises:
-            ConfigError: there are not as many prefixes as texts.
+            ConfigError: the beam is too large, there are not as many prefixes as texts, or the target vocabulary lacks
+                a word of a prefix.
         """
+        check_beam(options)
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
-        forced = [self.tokenizers.target.encode(prefix) if prefix else [] for prefix in prefixes or ()]
+        forced = [self._forced(prefix) for prefix in prefixes or ()]
         results: list[Translation | None] = [None] * len(texts)
         longest = options.max_source_length
         batches = list(self._batches([min(len(ids), longest) for ids in sources], options))
@@ -217,11 +223,11 @@ class Translator:
             for rows in batches
         ]
         for rows, request, found in zip(batches, requests, self._find(requests, options), strict=True):
-            aligned = self.runner.align(request, found) if alignments else [None] * len(rows)
+            aligned = self.runner.align(request, found) if alignments else [[None] * len(one) for one in found]
             columns = zip(rows, request.sources, found, aligned, request.max_lengths, strict=True)
-            for row, ids, hypotheses, alignment, most in columns:
+            for row, ids, hypotheses, pairs, most in columns:
                 cut = len(sources[row]) > len(ids)
-                results[row] = self._translation(texts[row], ids, hypotheses, alignment, most, cut)
+                results[row] = self._translation(texts[row], ids, hypotheses, pairs, most, cut)
         return [
             result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
         ]
@@ -259,7 +265,18 @@ class Translator:
             prefix: what every output must begin with.
             chunk: how many lines wait for each other.
             alignments: as for `translate`.
+
+        Raises:
+            ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
+        self._forced(prefix)
+        return self._translated(lines, options, prefix, chunk, alignments)
+
+    def _translated(
+        self, lines: Iterable[str], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
+    ) -> Iterator[Translation]:
+        from dragoman.text.lines import chunks  # not above: for one sentence it is not needed
+
         done = 0
         for texts in chunks(lines, chunk):
             prefixes = [prefix if text.strip() else "" for text in texts]
@@ -274,6 +291,21 @@ class Translator:
         """
         return self.runner.score(self.tokenizers, sources, targets)
 
+    def _forced(self, prefix: str) -> list[int]:
+        """The ids of a prefix; an unknown word among them would be written as a replacement character.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        target = self.tokenizers.target
+        ids = target.encode(prefix) if prefix else []
+        if UNK in ids:
+            parts = prefix.split() if target.kind == "word" else list(prefix)
+            unknown = parts[ids.index(UNK)] if len(parts) == len(ids) else prefix
+            raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
+                              found=f"{unknown!r} in {prefix!r}")  # fmt: skip
+        return ids
+
     def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
         return length_batches(lengths, 1 if options.sampling else options.beam_size)
 
@@ -282,7 +314,7 @@ class Translator:
         text: str,
         ids: Sequence[int],
         hypotheses: Sequence[Hypothesis],
-        alignment: list[tuple[int, int]] | None,
+        aligned: Sequence[list[tuple[int, int]] | None],
         max_length: int,
         truncated: bool,
     ) -> Translation:
@@ -295,8 +327,9 @@ class Translator:
                 tuple(target.pieces(hypothesis.tokens)),
                 hypothesis.token_log_probabilities,
                 finished=is_finished(hypothesis, max_length),
+                alignment=None if pairs is None else tuple(pairs),
             )
-            for hypothesis in hypotheses
+            for hypothesis, pairs in zip(hypotheses, aligned, strict=True)
         ]
         best = outputs[0]
         return Translation(
@@ -304,7 +337,7 @@ class Translator:
             source=text,
             source_tokens=tuple(self.tokenizers.source.pieces(ids)),
             alternatives=tuple(outputs),
-            alignment=None if alignment is None else tuple(alignment),
+            alignment=best.alignment,
             truncated=truncated,
             finished=best.finished,
         )  # fmt: skip

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, make_config, read_toml, write_toml
+from dragoman.decoding.hypothesis import check_beam
 from dragoman.decoding.judge import read_test_set
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Comparison, Score, compare, score
-from dragoman.evaluation.metrics import measure
+from dragoman.evaluation.metrics import check_language, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 
 BEAM_SIZES = (1, 2, 4, 8)
+SETTINGS = "config.toml"  # in a run directory
 LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
 # Translated before the clock starts: the first batch pays for what is made once.
 _WARM_UP = 16
@@ -57,7 +59,7 @@ class Trial:
         penalty = f"{options.length_penalty_formula} {options.length_penalty:.2f}" if options.beam_size > 1 else "-"
         against = "the model's own"
         if self.against is not None:
-            against = f"{self.against.difference:+6.2f}  p = {self.against.p_randomisation:.3f}"
+            against = f"{self.against.difference:+z6.2f}  p = {self.against.p_randomisation:.3f}"
         row = f"{options.beam_size:4}  {penalty:>10}  {one.value:7.2f}  {f'[{one.low:.2f}, {one.high:.2f}]':>16}"
         return f"{row}  {against:<17}  {self.lines_per_second:7.1f}"
 
@@ -130,8 +132,9 @@ def tune(
     language, own = translator.languages.target, (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
+    check_language(metric, language)
     rising = measure(metric, ["a"], [("a",)], target_language=language).higher_is_better
-    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
+    searches = [own, *(check_beam(one) for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
     translator.translate_with(sources[:_WARM_UP], own)
     trials: list[Trial] = []
     usual = None
@@ -167,13 +170,20 @@ def _judged(
 
 
 def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
-    """Make a search the one that a model directory uses unless told otherwise; its other files stay as they are.
+    """Make a search the one that a model directory uses unless told otherwise.
+
+    In a run directory the settings of the run say so too: going on with it would else bring the former search back.
 
     Raises:
         ModelError: there is no model.
+        ConfigError: the settings of the run are damaged; nothing was changed.
     """
-    config, _, languages = read_config(Path(directory))
-    save_config(Path(directory), config, decoding, languages)
+    directory = Path(directory)
+    config, _, languages = read_config(directory)
+    settings = directory / SETTINGS
+    if settings.exists():
+        write_toml(make_config(read_toml(settings)).replace({"decoding": decoding}), settings)
+    save_config(directory, config, decoding, languages)
 
 
 def _grid(

@@ -6,8 +6,9 @@ second to import, and some do not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.engines.choose import choose_device as choose_device
@@ -19,35 +20,14 @@ if TYPE_CHECKING:
     from dragoman.engines.packed import PackedEngine as PackedEngine
     from dragoman.engines.recipe import NotPlain as NotPlain
 
-_HOMES = {
-    "ModuleEngine": "module",
-    "NativeEngine": "native",
-    "NativeModel": "native",
-    "NotPlain": "recipe",
-    "PackedEngine": "packed",
-    "choose_device": "choose",
-    "choose_engine": "choose",
-    "open_light": "light",
-}
-
-__all__ = [
-    "ModuleEngine",
-    "NativeEngine",
-    "NativeModel",
-    "NotPlain",
-    "PackedEngine",
-    "choose_device",
-    "choose_engine",
-    "open_light",
-]
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its home."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "choose": ("choose_device", "choose_engine"),
+        "light": ("open_light",),
+        "module": ("ModuleEngine",),
+        "native": ("NativeEngine", "NativeModel"),
+        "packed": ("PackedEngine",),
+        "recipe": ("NotPlain",),
+    },
+)

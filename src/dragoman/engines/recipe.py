@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 
 class NotPlain(Exception):
@@ -41,7 +41,8 @@ class Array(Protocol):
 A = TypeVar("A", bound=Array)
 
 
-@dataclass(frozen=True)
+# Arrays are not compared, nor shown whole; and each method that a dataclass need not make saves time at every start.
+@dataclass(frozen=True, eq=False, repr=False)
 class Matrix(Generic[A]):
     """A linear map: weight `[out, in]`, and the offsets `[out]` if it has any."""
 
@@ -49,7 +50,7 @@ class Matrix(Generic[A]):
     bias: A | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Norm(Generic[A]):
     """A layer norm; a weight or bias of None is 1 or 0."""
 
@@ -58,7 +59,7 @@ class Norm(Generic[A]):
     eps: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attention(Generic[A]):
     """The projections of one attention: queries; keys, then values; output."""
 
@@ -68,7 +69,7 @@ class Attention(Generic[A]):
     norm: Norm[A]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Layer(Generic[A]):
     """One layer of either stack; `cross` is None without a memory."""
 
@@ -79,7 +80,7 @@ class Layer(Generic[A]):
     norm: Norm[A]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stack(Generic[A]):
     """Layers, and the norm that ends them, if one does."""
 
@@ -87,7 +88,7 @@ class Stack(Generic[A]):
     end: Norm[A] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding(Generic[A]):
     """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and how sinusoids are laid out in a row.
 
@@ -99,8 +100,7 @@ class Embedding(Generic[A]):
     layout: str | None
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """Everything of a model that is no weight.
 
     Attributes:
@@ -132,7 +132,7 @@ class Shape:
     ends: tuple[bool, bool]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recipe(Generic[A]):
     """Everything that decoding needs; `encoder` and `source` are None in a decoder-only model."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.metrics import Measurement, check_language, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums, interval, swapped_sums
 from dragoman.evaluation.scores import Score, check_resampling, make_score, signature
@@ -52,7 +52,7 @@ class Comparison:
     def __str__(self) -> str:
         return (
             f"{self.a.label}: A {self.a.value:.2f}, B {self.b.value:.2f}, "
-            f"B - A = {self.difference:+.2f} [{self.low:+.2f}, {self.high:+.2f}], "
+            f"B - A = {self.difference:+z.2f} [{self.low:+z.2f}, {self.high:+z.2f}], "
             f"p = {self.p_randomisation:.4f} (randomisation), {self.p_bootstrap:.4f} (bootstrap); "
             f"of {self.samples} test sets A wins {self.wins_a}, B {self.wins_b} "
             f"({self.signature.partition('|')[2]})"
@@ -98,9 +98,10 @@ def compare(
 
     Raises:
         DataError: the counts differ, there is nothing to score, or references are missing or all blank.
-        ConfigError: the metric or tokenizer is unknown or not installed, or a number is out of range.
+        ConfigError: the metric, language or tokenizer is unknown or not installed, or a number is out of range.
     """
     check_resampling(samples, confidence)
+    check_language(metric, target_language)
     if not samples:
         raise ConfigError("a paired test needs resampled test sets", expected="samples of 1 or more", found=samples)
     lists = reference_lists(hypotheses_a, references)

@@ -27,6 +27,7 @@ edits and, among equals, the longest.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -129,6 +130,25 @@ def measure(
     near = difflib.get_close_matches(name.lower(), METRICS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else None
     raise ConfigError(f"there is no metric {name!r}", expected=", ".join(METRICS), hint=hint)
+
+
+def check_language(metric: str, code: str | None) -> None:
+    """Refuse what is no code of a language, where a metric's tokens depend on the language.
+
+    Args:
+        metric: a name from `METRICS`.
+        code: what somebody gave for the target language, if anything.
+
+    Raises:
+        ConfigError: it has not the form of one.
+    """
+    primary = (code or "").replace("_", "-").partition("-")[0]
+    if code is None or metric not in ("bleu", "ter") or re.fullmatch("[A-Za-z]{2,3}", primary):
+        return
+    expected = "two or three letters (ISO 639) such as de, zh or zh-CN"
+    known = ", ".join((*_TOKENIZERS, *_UNSPACED))
+    hint = f"only {known} change how {metric} cuts words: any other code will do for the rest, or none"
+    raise ConfigError("this is no code of a language", expected=expected, found=repr(code), hint=hint)
 
 
 def _language(code: str | None) -> str:

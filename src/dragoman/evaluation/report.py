@@ -129,7 +129,7 @@ def _number(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{round(value, 2) + 0.0:+.2f}"  # never -0.00
+    return f"{value:+z.2f}"
 
 
 def _worst_lines(one: SentenceScore) -> str:

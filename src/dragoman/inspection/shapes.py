@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.config import ModelConfig, parse_assignments, read_toml, validated
+from dragoman.config import ModelConfig, parse_assignments, read_toml
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import parallel_logits, sizes_of
 from dragoman.inspection.capture import captured
@@ -112,7 +112,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
-            "format": 1, "model": self.config.model_dump(mode="json", exclude_none=True), "sizes": dict(self.sizes),
+            "format": 1, "model": self.config.to_dict(none=False), "sizes": dict(self.sizes),
             "stages": [stage.to_dict() for stage in self.stages],
             "parameters": {"total": self.total, "tied": self.tied, "tensors": [asdict(one) for one in self.parameters]},
             "multiply_adds": {"total": sum(one.count for one in self.costs), "step": self.step,
@@ -227,13 +227,13 @@ def read_model_config(items: Sequence[str]) -> ModelConfig:
                 raise ConfigError("only settings of the model have shapes", found=item)
             tree |= given["model"]
         elif (Path(item) / CONFIG).exists():
-            tree |= read_config(Path(item))[0].model_dump(exclude_none=True)
+            tree |= read_config(Path(item))[0].to_dict(none=False)
         elif Path(item).is_file():
             tree |= read_toml(item).get("model", {})
         else:
             expected = f"{', '.join(PRESETS)}, a TOML file, a model directory, or KEY=VALUE"
             raise ConfigError("no such configuration", expected=expected, found=item)
-    return validated(ModelConfig, tree)
+    return ModelConfig.from_dict(tree)
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -71,7 +71,7 @@ def _drawings(trace: Trace) -> Iterator[tuple[str, Callable[[Path], Picture]]]:
             training.learning_rate, training.warmup_steps, training.label_smoothing
         )  # fmt: skip
         if training is None or not known:
-            training, note = TrainingConfig.model_validate(_PAPER), "as in the paper"
+            training, note = TrainingConfig.from_dict(_PAPER), "as in the paper"
         width, smoothing = trace.sizes["d_model"], training.label_smoothing or 0.0
         yield "schedule", lambda path: schedule_picture(training, width, path, title=f"Learning rate, {note}")
         smoothed = _smoothed(trace)

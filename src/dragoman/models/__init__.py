@@ -6,8 +6,9 @@ take long to import, and some do not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.models.build import build_model as build_model
@@ -17,31 +18,11 @@ if TYPE_CHECKING:
     from dragoman.models.pretrained import load_pretrained as load_pretrained
     from dragoman.models.pretrained import save_pretrained as save_pretrained
 
-_HOMES = {
-    "Languages": "description",
-    "Pretrained": "pretrained",
-    "build_model": "build",
-    "count_parameters": "build",
-    "load_pretrained": "pretrained",
-    "save_pretrained": "pretrained",
-}
-
-__all__ = [
-    "Languages",
-    "Pretrained",
-    "build_model",
-    "count_parameters",
-    "load_pretrained",
-    "save_pretrained",
-]
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its home."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "build": ("build_model", "count_parameters"),
+        "description": ("Languages",),
+        "pretrained": ("Pretrained", "load_pretrained", "save_pretrained"),
+    },
+)

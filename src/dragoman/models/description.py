@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.config import DecodingConfig, ModelConfig, Section, validated
+from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
 
@@ -25,7 +25,7 @@ def save_config(
     """Write `config.json`: the shape of the model, how it decodes unless told otherwise, its languages."""
     make_directory(directory)
     sections = {"model": config, "decoding": decoding or DecodingConfig(), "languages": languages or Languages()}
-    tree = {name: section.model_dump(mode="json", exclude_none=True) for name, section in sections.items()}
+    tree = {name: section.to_dict(none=False) for name, section in sections.items()}
     write_json(directory / CONFIG, {"format": FORMAT, **tree})
 
 
@@ -47,9 +47,9 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
         raise ModelError("not a model's configuration", file=file, expected="objects: model, decoding, languages")
     try:
         return (
-            validated(ModelConfig, parts["model"]),
-            validated(DecodingConfig, parts["decoding"]),
-            validated(Languages, parts["languages"]),
+            ModelConfig.from_dict(parts["model"]),
+            DecodingConfig.from_dict(parts["decoding"]),
+            Languages.from_dict(parts["languages"]),
         )
     except ConfigError as error:
         raise ModelError("not a model's configuration", file=file, found=error) from error

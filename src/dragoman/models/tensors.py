@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dragoman.errors import ModelError
 from dragoman.files import opened, parse_json, write_bytes
+from dragoman.models.sums import check_sum, with_sum
 
 MAX_HEADER_BYTES = 8 << 20
 MAX_TENSORS = 20_000
@@ -27,7 +28,8 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     """Tensors as a safetensors file: on the CPU, contiguous, in an order that depends on names and types only.
 
     Names that share one tensor (tied weights) are written once; the others stand as JSON, name -> written name, under
-    `aliases` in the header's metadata. The same tensors always give the same bytes.
+    `aliases` in the header's metadata, beside the sum of the file (see `sums`). The same tensors always give the same
+    bytes.
     """
     kept: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
@@ -45,17 +47,18 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
         kept[name] = tensor.clone() if storage in storages else tensor
         storages.add(storage)
     # One entry only: the library writes several in random order.
-    return save(kept, {"aliases": json.dumps(aliases)} if aliases else None)
+    return with_sum(save(kept, {"aliases": json.dumps(aliases)} if aliases else None))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file into memory of our own (not a map of the file); aliases are the same tensor again.
 
     Raises:
-        ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, or it has more than
-            `MAX_TENSORS` tensors.
+        ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, it has more than `MAX_TENSORS`
+            tensors, or is not what its sum says.
     """
     _check_header(path)
+    check_sum(path)
     try:
         with safe_open(path, framework="pt") as file:
             names, metadata = list(file.keys()), file.metadata() or {}

@@ -6,8 +6,9 @@ take long to import, and some do not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.text.corpus import Pair as Pair
@@ -33,63 +34,17 @@ if TYPE_CHECKING:
     from dragoman.text.tokenizer_pair import TokenizerPair as TokenizerPair
     from dragoman.text.vocabulary import Vocabulary as Vocabulary
 
-_HOMES = {
-    "BOS": "tokenizer",
-    "EOS": "tokenizer",
-    "MASK": "tokenizer",
-    "PAD": "tokenizer",
-    "UNK": "tokenizer",
-    "CorpusReport": "report",
-    "Line": "lines",
-    "Pair": "corpus",
-    "ParallelCorpus": "corpus",
-    "ReadCounts": "lines",
-    "SentencePieceTokenizer": "sentencepiece_tokenizer",
-    "TextCorpus": "text_corpus",
-    "TextLine": "text_corpus",
-    "TextReport": "monolingual_report",
-    "Tokenizer": "tokenizer",
-    "TokenizerPair": "tokenizer_pair",
-    "Vocabulary": "vocabulary",
-    "corpus_report": "report",
-    "guess_language": "corpus",
-    "read_lines": "lines",
-    "scan_stream": "lines",
-    "text_report": "monolingual_report",
-}
-
-__all__ = [
-    "BOS",
-    "EOS",
-    "MASK",
-    "PAD",
-    "UNK",
-    "CorpusReport",
-    "Line",
-    "Pair",
-    "ParallelCorpus",
-    "ReadCounts",
-    "SentencePieceTokenizer",
-    "TextCorpus",
-    "TextLine",
-    "TextReport",
-    "Tokenizer",
-    "TokenizerPair",
-    "Vocabulary",
-    "corpus_report",
-    "guess_language",
-    "read_lines",
-    "scan_stream",
-    "text_report",
-]
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its home."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "corpus": ("Pair", "ParallelCorpus", "guess_language"),
+        "lines": ("Line", "ReadCounts", "read_lines", "scan_stream"),
+        "monolingual_report": ("TextReport", "text_report"),
+        "report": ("CorpusReport", "corpus_report"),
+        "sentencepiece_tokenizer": ("SentencePieceTokenizer",),
+        "text_corpus": ("TextCorpus", "TextLine"),
+        "tokenizer": ("BOS", "EOS", "MASK", "PAD", "Tokenizer", "UNK"),
+        "tokenizer_pair": ("TokenizerPair",),
+        "vocabulary": ("Vocabulary",),
+    },
+)

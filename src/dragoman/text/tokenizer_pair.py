@@ -1,22 +1,19 @@
-"""The tokenizers of the two sides of a corpus, chosen, trained, saved and loaded together."""
+"""The tokenizers of the two sides of a corpus, trained, saved and loaded together.
+
+What only training needs (`tokenizer_training`), and each kind of tokenizer, is imported when it is first used.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dragoman.config import TokenizerConfig
-from dragoman.errors import ConfigError, DataError
-from dragoman.text.choices import TextStatistics, choose_joint, choose_kind, choose_vocab_size
-from dragoman.text.corpus import Pair
-from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from dragoman.text.tokenizer import Kind, Tokenizer, check_symbols
-from dragoman.text.vocabulary import Vocabulary
+from dragoman.errors import DataError
+from dragoman.text.tokenizer import Tokenizer
 
-# SentencePiece holds its training text in memory: of larger corpora it sees an even sample.
-MAX_TRAINING_LINES = 1_000_000
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
 
 
@@ -39,7 +36,7 @@ class TokenizerPair:
     @classmethod
     def train(
         cls,
-        pairs: Iterable[Pair],
+        pairs: Iterable[Any],
         config: TokenizerConfig,
         *,
         mask: bool = False,
@@ -50,7 +47,7 @@ class TokenizerPair:
         What the config leaves open is chosen from the text (`choices`), each side by itself, and told to `report`.
 
         Args:
-            pairs: a corpus that can be iterated several times.
+            pairs: a corpus (of `text.Pair`) that can be iterated several times.
             config: kind, size, joint or not, thresholds.
             mask: reserve an id for `<mask>`.
             report: takes a line of plain text about each choice.
@@ -60,36 +57,14 @@ class TokenizerPair:
                 to be joined.
             DataError: there is no text.
         """
-        sides = TextStatistics(), TextStatistics()
-        for pair in pairs:
-            sides[0].add(pair.source)
-            sides[1].add(pair.target)
-        wanted = (config.kind, config.target_kind or config.kind)
-        kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
-        joint = config.joint
-        if joint is None:
-            joint = kinds[0] == kinds[1] and choose_joint(sides[0].sample, sides[1].sample, kinds[0])
-        if joint and kinds[0] != kinds[1]:
-            raise ConfigError(
-                "one joint vocabulary needs one kind of token",
-                found=f"{kinds[0]} for the source, {kinds[1]} for the target",
-                hint="set tokenizer.kind, or leave tokenizer.joint unset",
-            )
-        if joint:
-            both = sides[0].merged(sides[1])
-            texts = (text for pair in pairs for text in (pair.source, pair.target))
-            tokenizer = _train(kinds[0], texts, both, config, mask)
-            report(f"tokenizer: one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides")
-            return cls(tokenizer, tokenizer)
-        source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask)
-        target = _train(kinds[1], (pair.target for pair in pairs), sides[1], config, mask)
-        report(f"tokenizers: {source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)")
-        return cls(source, target)
+        from dragoman.text.tokenizer_training import train_sides
+
+        return cls(*train_sides(pairs, config, mask=mask, report=report))
 
     @classmethod
     def train_one(
         cls,
-        lines: Iterable[Pair],
+        lines: Iterable[Any],
         config: TokenizerConfig,
         *,
         mask: bool = False,
@@ -99,13 +74,9 @@ class TokenizerPair:
 
         Arguments and errors are those of `train`; `joint` has no meaning here.
         """
-        statistics = TextStatistics()
-        for line in lines:
-            statistics.add(line.target)
-        wanted = config.target_kind or config.kind
-        kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
-        tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask)
-        report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
+        from dragoman.text.tokenizer_training import train_target
+
+        tokenizer = train_target(lines, config, mask=mask, report=report)
         return cls(tokenizer, tokenizer)
 
     def save(self, directory: str | Path) -> None:
@@ -139,26 +110,6 @@ class TokenizerPair:
         )
 
 
-def _train(
-    kind: Kind, texts: Iterable[str], statistics: TextStatistics, config: TokenizerConfig, mask: bool
-) -> Tokenizer:
-    symbols = config.symbols
-    check_symbols(symbols)
-    if kind == "character" and symbols:
-        hint = "leave tokenizer.symbols out: characters spell a tag too"
-        raise ConfigError("a character vocabulary has no longer entries", found=", ".join(symbols), hint=hint)
-    if kind in ("word", "character"):
-        size = config.vocab_size
-        return Vocabulary.train(kind, texts, min_count=config.min_count, size=size, mask=mask, symbols=symbols)
-    coverage = config.character_coverage
-    size = config.vocab_size or choose_vocab_size(statistics, character_coverage=coverage)
-    stride = math.ceil(statistics.lines / MAX_TRAINING_LINES) or 1
-    sample = (text for i, text in enumerate(texts) if i % stride == 0)
-    return SentencePieceTokenizer.train(
-        kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols
-    )
-
-
 def _file_name(tokenizer: Tokenizer, side: str) -> str:
     return f"vocabulary{side}.json" if tokenizer.kind in ("word", "character") else f"tokenizer{side}.model"
 
@@ -175,4 +126,10 @@ def _load(folder: Path, side: str) -> Tokenizer | None:
     if not found:
         return None
     path = folder / found[0]
-    return SentencePieceTokenizer.load(path) if path.suffix == ".model" else Vocabulary.load(path)
+    if path.suffix == ".model":
+        from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+        return SentencePieceTokenizer.load(path)
+    from dragoman.text.vocabulary import Vocabulary
+
+    return Vocabulary.load(path)

@@ -6,8 +6,9 @@ second to import, and some do not.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.engines.native.engine import NativeEngine as NativeEngine
@@ -17,31 +18,11 @@ if TYPE_CHECKING:
     from dragoman.engines.native.library import load_library as load_library
     from dragoman.engines.native.model import NativeModel as NativeModel
 
-_HOMES = {
-    "Kernel": "library",
-    "Library": "library",
-    "NativeEngine": "engine",
-    "NativeModel": "model",
-    "NativeState": "engine",
-    "load_library": "library",
-}
-
-__all__ = [
-    "Kernel",
-    "Library",
-    "NativeEngine",
-    "NativeModel",
-    "NativeState",
-    "load_library",
-]
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its home."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "engine": ("NativeEngine", "NativeState"),
+        "library": ("Kernel", "Library", "load_library"),
+        "model": ("NativeModel",),
+    },
+)

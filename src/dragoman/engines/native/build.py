@@ -1,19 +1,15 @@
 """Compiles the C++ library of this package: `python -m dragoman.engines.native.build`.
 
-The installation runs this file by itself, before anything is installed: it needs the standard library only.
+The installation runs this file by itself, before anything is installed: it needs the standard library only. What only
+compiling needs is imported for it: every start asks where the library is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import platform
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -37,15 +33,22 @@ class BuildError(Exception):
 
 def library_path() -> Path:
     """Where the library of exactly these sources is, once it is built: their hash is in its name."""
-    digest = hashlib.sha256(repr((OPTIONS, INSTRUCTIONS, sys.platform, platform.machine())).encode())
+    digest = hashlib.sha256(repr((OPTIONS, INSTRUCTIONS, sys.platform, _machine())).encode())
     for path in sorted(SOURCES.iterdir()):
         if path.suffix in (".cpp", ".h"):
             digest.update(path.name.encode() + path.read_bytes())
     return HERE / f"libdragoman-{digest.hexdigest()[:16]}.so"
 
 
+def _machine() -> str:
+    """As `platform.machine` says, which takes longer to import."""
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
 def find_compiler() -> str | None:
     """A C++ compiler: `CXX`, or the usual names."""
+    import shutil
+
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "c++", "clang++"]
     return next((name for name in names if shutil.which(name)), None)
 
@@ -60,6 +63,9 @@ def build(extra: tuple[str, ...] = (), target: Path | None = None) -> Path:
     Raises:
         BuildError: there is no compiler, or it fails.
     """
+    import tempfile
+    from concurrent.futures import ThreadPoolExecutor
+
     wanted = library_path() if target is None else target
     if target is None and wanted.exists():
         return wanted
@@ -84,7 +90,7 @@ def build(extra: tuple[str, ...] = (), target: Path | None = None) -> Path:
 
 
 def _commands(compiler: str, folder: Path, extra: tuple[str, ...]) -> Iterator[list[str]]:
-    on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    on_x86 = _machine().lower() in ("x86_64", "amd64")
     for source in sorted(SOURCES.glob("*.cpp")):
         if source.stem in INSTRUCTIONS and not on_x86:
             continue
@@ -93,6 +99,8 @@ def _commands(compiler: str, folder: Path, extra: tuple[str, ...]) -> Iterator[l
 
 
 def _run(command: list[str]) -> None:
+    import subprocess
+
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(command)}\n{done.stderr.strip()}")

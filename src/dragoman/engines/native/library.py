@@ -6,8 +6,8 @@ import ctypes
 import functools
 import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER = 1, 2, 3
 
@@ -91,8 +91,7 @@ FUNCTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A set of kernels that this processor can run: its name, and whether it multiplies bfloat16."""
 
     name: str

@@ -1,0 +1,30 @@
+"""Public names of a package that are imported from their modules when they are first used (PEP 562).
+
+So a package costs nothing until it is needed, and of its modules only those are imported that are. The package writes
+the same imports under `TYPE_CHECKING` too, for type checkers and editors; a test holds both against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, tuple[str, ...]]
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: its `__name__`.
+        homes: module within the package -> public names from there.
+    """
+    found = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
+
+    def attribute(name: str) -> object:
+        """A public name, from its home."""
+        if name not in found:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(found[name]), name)
+
+    return sorted(found), attribute, lambda: sorted(found)

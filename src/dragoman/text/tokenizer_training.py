@@ -1,0 +1,93 @@
+"""Tokenizers for a corpus: what the configuration leaves open is chosen from the text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from dragoman.config import TokenizerConfig
+from dragoman.errors import ConfigError
+from dragoman.text.choices import TextStatistics, choose_joint, choose_kind, choose_vocab_size
+from dragoman.text.corpus import Pair
+from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from dragoman.text.tokenizer import Kind, Tokenizer, check_symbols
+from dragoman.text.vocabulary import Vocabulary
+
+# SentencePiece holds its training text in memory: of larger corpora it sees an even sample.
+MAX_TRAINING_LINES = 1_000_000
+
+
+def train_sides(
+    pairs: Iterable[Pair], config: TokenizerConfig, *, mask: bool, report: Callable[[str], None]
+) -> tuple[Tokenizer, Tokenizer]:
+    """What `TokenizerPair.train` says: tokenizers of source and target, perhaps the same one.
+
+    Raises:
+        ConfigError: the vocabulary size asked for does not hold the characters, or sides of different kinds were to be
+            joined.
+        DataError: there is no text.
+    """
+    sides = TextStatistics(), TextStatistics()
+    for pair in pairs:
+        sides[0].add(pair.source)
+        sides[1].add(pair.target)
+    wanted = (config.kind, config.target_kind or config.kind)
+    kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
+    joint = config.joint
+    if joint is None:
+        joint = kinds[0] == kinds[1] and choose_joint(sides[0].sample, sides[1].sample, kinds[0])
+    if joint and kinds[0] != kinds[1]:
+        raise ConfigError(
+            "one joint vocabulary needs one kind of token",
+            found=f"{kinds[0]} for the source, {kinds[1]} for the target",
+            hint="set tokenizer.kind, or leave tokenizer.joint unset",
+        )
+    if joint:
+        both = sides[0].merged(sides[1])
+        texts = (text for pair in pairs for text in (pair.source, pair.target))
+        tokenizer = _train(kinds[0], texts, both, config, mask)
+        report(f"tokenizer: one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides")
+        return tokenizer, tokenizer
+    source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask)
+    target = _train(kinds[1], (pair.target for pair in pairs), sides[1], config, mask)
+    report(f"tokenizers: {source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)")
+    return source, target
+
+
+def train_target(
+    lines: Iterable[Pair], config: TokenizerConfig, *, mask: bool, report: Callable[[str], None]
+) -> Tokenizer:
+    """What `TokenizerPair.train_one` says: one tokenizer for the targets.
+
+    Raises:
+        ConfigError: the vocabulary size asked for does not hold the characters.
+        DataError: there is no text.
+    """
+    statistics = TextStatistics()
+    for line in lines:
+        statistics.add(line.target)
+    wanted = config.target_kind or config.kind
+    kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
+    tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask)
+    report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
+    return tokenizer
+
+
+def _train(
+    kind: Kind, texts: Iterable[str], statistics: TextStatistics, config: TokenizerConfig, mask: bool
+) -> Tokenizer:
+    symbols = config.symbols
+    check_symbols(symbols)
+    if kind == "character" and symbols:
+        hint = "leave tokenizer.symbols out: characters spell a tag too"
+        raise ConfigError("a character vocabulary has no longer entries", found=", ".join(symbols), hint=hint)
+    if kind in ("word", "character"):
+        size = config.vocab_size
+        return Vocabulary.train(kind, texts, min_count=config.min_count, size=size, mask=mask, symbols=symbols)
+    coverage = config.character_coverage
+    size = config.vocab_size or choose_vocab_size(statistics, character_coverage=coverage)
+    stride = math.ceil(statistics.lines / MAX_TRAINING_LINES) or 1
+    sample = (text for i, text in enumerate(texts) if i % stride == 0)
+    return SentencePieceTokenizer.train(
+        kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols
+    )
