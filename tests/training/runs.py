@@ -9,11 +9,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-from forked import run as in_child
-
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments
 from dragoman.training import train
 from dragoman.training.trainer import Trainer
+from forked import run as in_child
 
 WORDS = ["ba", "ce", "di", "fo", "gu", "ha", "ki", "lo", "mu", "ne"]
 

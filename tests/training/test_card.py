@@ -30,3 +30,12 @@ def test_what_the_card_tells_to_do_can_be_done(tmp_path: Path) -> None:
     assert shlex.split(command)[-1] == NAME
     (call,) = [line for line in card.split("\n") if "from_pretrained" in line]
     assert compile(call, "card", "eval").co_consts[0] == NAME
+
+
+def test_the_card_tells_how_many_outputs_were_scored(tmp_path: Path) -> None:
+    for most, told in ((3, True), (1000, False)):
+        run = train(
+            small_config(tmp_path, f"scored-{most}", "max_steps=2", f"validation.max_sentences={most}"), quiet=True
+        )
+        card = (run.directory / "README.md").read_text(encoding="utf-8")
+        assert ("Outputs were scored for the first 3;" in card) == told

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import forked
 import pytest
 import torch
 
+import forked
 from dragoman import files
 from dragoman.errors import SaveError
 from dragoman.training.checkpoint import (

@@ -8,9 +8,9 @@ import socket
 import time
 from pathlib import Path
 
-import forked
 import pytest
 
+import forked
 from dragoman.errors import LockedError, SaveError
 from dragoman.training.lock import RunLock
 

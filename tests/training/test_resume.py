@@ -8,13 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from forked import run as in_child
 from runs import digests, events, losses, small_config, train_until_killed
 
 from dragoman.errors import ConfigError, LockedError
 from dragoman.training import train
 from dragoman.training.lock import RunLock
 from dragoman.training.trainer import Trainer
+from forked import run as in_child
 
 MORE = ("ema_decay=0.9", "accumulate=2", "optimizer=adamw", "weight_decay=0.01")
 # A head of 16 numbers: such layers run in the native kernels, where they are compiled.

@@ -7,9 +7,9 @@ import signal
 import threading
 import time
 
-import forked
 import pytest
 
+import forked
 from dragoman.training.signals import StopSignals
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.config.sections import FILE_KEYS as FILE_KEYS
     from dragoman.config.sections import PAIR_FILES as PAIR_FILES
     from dragoman.config.sections import SECTIONS as SECTIONS
+    from dragoman.config.sections import SETTINGS_FILE as SETTINGS_FILE
     from dragoman.config.sections import TEXT_FILES as TEXT_FILES
     from dragoman.config.sections import DataConfig as DataConfig
     from dragoman.config.sections import DecodingConfig as DecodingConfig
@@ -60,6 +61,7 @@ __all__, __getattr__, __dir__ = lazy_names(
             "ModelConfig",
             "PAIR_FILES",
             "SECTIONS",
+            "SETTINGS_FILE",
             "TEXT_FILES",
             "TokenizerConfig",
             "TrainConfig",

@@ -9,6 +9,7 @@ from dragoman.config.section import Before, Bounds, Section, setting
 
 Positive = Annotated[int, Bounds(gt=0)]
 NotNegative = Annotated[int, Bounds(ge=0)]
+Hypotheses = Annotated[int, Bounds(gt=0, le=1024)]  # more than a search is willing to keep is a slip
 Layers = Annotated[int, Bounds(ge=0, le=1000)]
 Rate = Annotated[float, Bounds(ge=0.0, lt=1.0)]
 
@@ -275,8 +276,8 @@ class ValidationConfig(Section):
 class DecodingConfig(Section):
     """What `translate` does unless told otherwise; stored with the model."""
 
-    beam_size: Positive = 4
-    n_best: Positive = 1
+    beam_size: Hypotheses = 4
+    n_best: Hypotheses = 1
     length_penalty: Annotated[float, Bounds(ge=0)] = setting(default=0.6, description="alpha")
     length_penalty_formula: Literal["gnmt", "power"] = setting(
         default="gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
@@ -334,6 +335,7 @@ class TrainConfig(Section):
 # The settings of `data` that say where the files are.
 PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs"))
 TEXT_FILES = ("text", "dev_text", "test_text")
+SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
 
 SECTIONS: dict[str, type[Section]] = {

@@ -34,9 +34,8 @@ from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
 
 FORMAT = 1
-# Of what is read, so much may be too long before a hint is given.
 _NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
-_MANY = 0.01
+_MANY = 0.01  # of what is read: so much may be too long before a hint is given
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
 

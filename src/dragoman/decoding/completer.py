@@ -12,7 +12,7 @@ import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.filling import MAX_TOKENS, Filler, Filling
-from dragoman.decoding.hypothesis import IMPOSSIBLE, Hypothesis, changed_options, check_beam
+from dragoman.decoding.hypothesis import IMPOSSIBLE, Hypothesis, changed_options
 from dragoman.decoding.language_model import LanguageModel, load_language_model
 from dragoman.decoding.output import one_line
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
@@ -86,9 +86,8 @@ class Completer:
 
         Raises:
             DataError: a prompt is too long.
-            ConfigError: the beam is too large.
         """
-        options = check_beam(options or self.decoding)
+        options = options or self.decoding
         return [
             found
             for start in range(0, len(prompts), ROWS)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.config import DecodingConfig
-from dragoman.errors import ConfigError, ModelError
+from dragoman.errors import ModelError
 from dragoman.text.tokenizer import BOS, EOS, PAD
 
 # Stands for the logarithm of 0 where a token is forced: less than any output has, and what follows still counts.
 IMPOSSIBLE = -1e9
 # Of beam_size and n_best. Beams beyond a hundred find likelier outputs, but no better ones, and cost as much each.
-MAX_BEAM = 1024
 # Tokens that no output has.
 NEVER = (PAD, BOS)
 
@@ -135,21 +134,9 @@ def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> Decodin
     """Decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
 
     Raises:
-        ConfigError: an option is unknown or wrong, the beam is too large, or two contradict each other.
+        ConfigError: an option is unknown or wrong, or two contradict each other.
     """
     n_best = changes.get("n_best")
     if isinstance(n_best, int) and "beam_size" not in changes:
         changes = {**changes, "beam_size": max(options.beam_size, n_best)}
-    return check_beam(options.replace(changes))
-
-
-def check_beam(options: DecodingConfig) -> DecodingConfig:
-    """The same options, if no more hypotheses are asked for than a search is willing to keep.
-
-    Raises:
-        ConfigError: `n_best` or `beam_size` is more than `MAX_BEAM`.
-    """
-    for name in ("n_best", "beam_size"):
-        if (found := getattr(options, name)) > MAX_BEAM:
-            raise ConfigError(f"decoding.{name} is too large", expected=f"at most {MAX_BEAM}", found=found)
-    return options
+    return options.replace(changes)

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.guard import is_finished, search_without_loops
-from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options, check_beam
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
 from dragoman.decoding.translation import Alternative, PairScore, Translation, no_translation
 from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
@@ -202,10 +202,8 @@ class Translator:
         """`translate` with all options in one object.
 
         Raises:
-            ConfigError: the beam is too large, there are not as many prefixes as texts, or the target vocabulary lacks
-                a word of a prefix.
+            ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
         """
-        check_beam(options)
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]

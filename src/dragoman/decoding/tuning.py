@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DecodingConfig, make_config, read_toml, write_toml
-from dragoman.decoding.hypothesis import check_beam
+from dragoman.config import SETTINGS_FILE, DecodingConfig, make_config, read_toml, write_toml
 from dragoman.decoding.judge import read_test_set
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
@@ -19,7 +18,6 @@ from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 
 BEAM_SIZES = (1, 2, 4, 8)
-SETTINGS = "config.toml"  # in a run directory
 LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
 # Translated before the clock starts: the first batch pays for what is made once.
 _WARM_UP = 16
@@ -134,7 +132,7 @@ def tune(
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
     check_language(metric, language)
     rising = measure(metric, ["a"], [("a",)], target_language=language).higher_is_better
-    searches = [own, *(check_beam(one) for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
+    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
     translator.translate_with(sources[:_WARM_UP], own)
     trials: list[Trial] = []
     usual = None
@@ -180,7 +178,7 @@ def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
     """
     directory = Path(directory)
     config, _, languages = read_config(directory)
-    settings = directory / SETTINGS
+    settings = directory / SETTINGS_FILE
     if settings.exists():
         write_toml(make_config(read_toml(settings)).replace({"decoding": decoding}), settings)
     save_config(directory, config, decoding, languages)

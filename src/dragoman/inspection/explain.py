@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.config import DecodingConfig, TrainingConfig, make_config, read_toml
+from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
 from dragoman.decoding import Completer, Filler, SearchRequest, Translator, load_language_model, pad_rows, search
 from dragoman.decoding.hypothesis import changed_options
 from dragoman.decoding.language_model import family_of
@@ -78,7 +78,7 @@ def explain(
 
 def _schedule(directory: Path) -> tuple[TrainingConfig | None, tuple[str, ...]]:
     """How the run was trained, if the directory is a run's; or a note why that is not known."""
-    file = directory / "config.toml"
+    file = directory / SETTINGS_FILE
     if not file.exists():
         return None, ()
     try:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from dragoman.errors import ModelError
 from dragoman.files import opened, parse_json, write_bytes
+from dragoman.models.stored import MAX_HEADER_BYTES
 from dragoman.models.sums import check_sum, with_sum
 
-MAX_HEADER_BYTES = 8 << 20
 MAX_TENSORS = 20_000
 
 

@@ -118,6 +118,8 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation) -> str:
     kind, unit = KINDS[config.model.family], data.counts["dev"].unit
     rows = [f"| {name} | {value:.2f} | `{result.signatures[name]}` |" for name, value in result.scores.items()]
     verb = "score" if data.is_text else "evaluate"
+    some = rows and len(result.hypotheses) < len(data.dev)
+    told = f"\nOutputs were scored for the first {len(result.hypotheses):,}; loss, perplexity and accuracy are of all."
     return "\n".join(
         [
             f"## On the held-out {unit} ({len(data.dev):,})\n",
@@ -127,6 +129,7 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation) -> str:
             f"| loss | {result.loss:.4f} | nats {kind.per} |",
             f"| {result.perplexity_name.replace('_', '-')} | {result.perplexity:.3f} | {kind.per} |",
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
+            *([told] if some else []),
             f"\nThe held-out {unit} also chose the weights, so these numbers flatter a little; judge on other text",
             f"with `dragoman {verb}`.\n",
         ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args, overload
 
 from dragoman.config import (
+    SETTINGS_FILE,
     DataConfig,
     Markov,
     MarkovConfig,
@@ -35,7 +36,7 @@ from dragoman.training.log import RunLog, duration
 from dragoman.training.progress import Progress
 from dragoman.training.signals import StopSignals
 
-CONFIG, CARD = "config.toml", "README.md"
+CARD = "README.md"
 PACKAGES = ("dragoman", "torch", "numpy")
 # How often each rung goes through the text.
 PASSES = {"skips": 2, "masked-skips": 3, "matrix-skips": 3}
@@ -145,7 +146,7 @@ def _count(config: TrainConfig, data: Prepared, directory: Path, log: RunLog, st
     log.forget_after(-1)
     save_config(directory, config.model, config.decoding, Languages(target=data.languages[1]))
     data.tokenizers.save(directory)
-    write_toml(config, directory / CONFIG)
+    write_toml(config, directory / SETTINGS_FILE)
     rung = next(one for one in RUNGS if one.kind == config.model.family)
     labels = int(data.train.target_lengths.sum()) + len(data.train)
     log.line(f"counting {len(data.train):,} sequences, {labels:,} tokens with </s>")

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
-from dragoman.config import FILE_KEYS, SECTIONS, Family, TrainConfig, make_config, read_toml, write_toml
+from dragoman.config import FILE_KEYS, SECTIONS, SETTINGS_FILE, Family, TrainConfig, make_config, read_toml, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
-from dragoman.decoding.hypothesis import check_beam
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
@@ -35,7 +34,7 @@ from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 
-CONFIG, CARD, CHECKPOINTS = "config.toml", "README.md", "checkpoints"
+CARD, CHECKPOINTS = "README.md", "checkpoints"
 # What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
 CHANGEABLE: dict[str, set[str] | None] = {
     "data": set(FILE_KEYS),
@@ -135,8 +134,7 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     if others and config.data.prepared is not None:
         found, hint = f"data.prepared and {', '.join(others)}", "give one or the other: prepared data are complete"
         raise ConfigError("prepared data and files to be prepared", found=found, hint=hint)
-    check_beam(config.decoding)
-    if resume and not given_files and not (directory / CONFIG).exists():
+    if resume and not given_files and not (directory / SETTINGS_FILE).exists():
         hint = "look at out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
     make_directory(directory)
@@ -147,14 +145,14 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
             try:
                 return _Session(config, directory, log, given_files).train()
             except DragomanError:
-                if not (directory / CONFIG).exists():
+                if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
 
 
 def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConfig:
     """The settings to train with: those stored, where a run is resumed, with what may be changed."""
-    stored_file = directory / CONFIG
+    stored_file = directory / SETTINGS_FILE
     if not stored_file.exists():
         check_meant(config, config.model.family)
         return config
@@ -301,7 +299,7 @@ class _Session:
         languages = Languages(source=data.languages[0], target=data.languages[1])
         save_config(self.directory, self.config.model, self.config.decoding, languages)
         data.tokenizers.save(self.directory)
-        write_toml(self.config, self.directory / CONFIG)
+        write_toml(self.config, self.directory / SETTINGS_FILE)
 
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
         seed_all(self.config.training.seed, -1)
@@ -375,7 +373,7 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     directory, out = Path(directory), Path(out)
     if last < 1:
         raise ConfigError("an average needs at least one checkpoint", found=last)
-    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (CONFIG, CHECKPOINTS))
+    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS))
     if run or out.is_file():
         raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
     if is_markov(directory):

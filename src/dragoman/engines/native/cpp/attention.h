@@ -1,7 +1,8 @@
 // Attention of queries to positions that may lie anywhere in memory. What a query gets does not depend on the others.
 #pragma once
 
-#include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "kernels.h"
 #include "simd.h"
@@ -100,7 +101,7 @@ inline void attend_some(const Rows& queries, const float* const* positions, int 
             }
     for (int q = 0; q < queries.count; ++q) {
         softmax(scores + q * stride, n);
-        std::fill(out + q * out_stride, out + q * out_stride + d_v, 0.0f);
+        std::memset(out + q * out_stride, 0, d_v * sizeof(float));
     }
     for (int begin = 0; begin < n; begin += NEAR)
         for (int q = 0; q < queries.count; q += 2) {
@@ -122,7 +123,7 @@ inline void attend_one(const float* query, const float* const* positions, int n,
         for (int head = head_0; head < head_1; ++head)
             dot_four<1>(query + head * d_k, 0, positions + t, head * d_k, d_k, scale, of(head) + t, 0);
     for (int head = head_0; head < head_1; ++head) softmax(of(head), n);
-    std::fill(out + head_0 * d_v, out + head_1 * d_v, 0.0f);
+    std::memset(out + head_0 * d_v, 0, (head_1 - head_0) * d_v * sizeof(float));
     for (int head = head_0; head < head_1; ++head)
         mix<1>(positions, n, of(head), 0, heads.count * d_k + head * d_v, d_v, out + head * d_v, 0);
 }
