@@ -6,9 +6,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from peers_pool import HERE, Contestant, PeerError, Worker, say, take_turns
-from peers_rows import Plan
+from peers_decoding import least_of, sizes_of
+from peers_pool import HERE, Contestant, PeerError, Worker, quartiles, say, take_turns
+from peers_rows import Limits, Plan, shares
 from peers_training import run_command
 from peers_work import FILE_GOAL, START_GOAL
 
@@ -22,10 +24,13 @@ ranking = {"length_penalty": 1.0, "length_penalty_formula": "power"}
 print(translator.translate([text], beam_size=int(beam_size), **ranking)[0].text)
 """
 
+# Takes turns with first translations: no program in Python starts sooner.
+INTERPRETER = "python -c pass"
+
 
 def bench_start(plan: Plan, model: Path, text: str, beam_size: int) -> None:
     """Python itself, imports, the model and one sentence."""
-    _bench(plan, "peers start", model, [text], beam_size, START_GOAL, _start_command)
+    _bench(plan, "peers start", model, [text], beam_size, START_GOAL, _start_command, cold=True)
 
 
 def bench_file(plan: Plan, model: Path, lines: Sequence[str], beam_size: int) -> None:
@@ -35,8 +40,9 @@ def bench_file(plan: Plan, model: Path, lines: Sequence[str], beam_size: int) ->
 
 def _bench(
     plan: Plan, benchmark: str, model: Path, lines: Sequence[str], beam_size: int, goal: float,
-    ours: Callable[[Contestant, Path, int, str], list[str]],
+    ours: Callable[[Contestant, Path, int, str], list[str]], *, cold: bool = False,
 ) -> None:  # fmt: skip
+    limits = Limits.probe(plan, sizes_of(model))
     given, calls, outputs = "".join(f"{line}\n" for line in lines), {}, {}
     say(f"{benchmark}: {len(lines)} lines, beam size {beam_size}")
     for one in [*plan.ours, *plan.ctranslate2]:
@@ -50,12 +56,23 @@ def _bench(
             calls[one.name] = lambda command=command, threads=threads: _timed(command, threads, given)
     if not calls:
         return
+    if cold:
+        calls[INTERPRETER] = lambda: _timed([plan.ours[0].python, "-c", "pass"], plan.threads, "")
     times = take_turns(calls, budget=plan.budget, fewest=plan.fewest, warm=True)
+    facts: dict[str, Any] = {"lines": len(lines), "beam_size": beam_size, "goal": goal}
+    before = dict.fromkeys(limits.operations, 0.0)
+    if cold:
+        facts["interpreter_seconds"] = quartiles(times.pop(INTERPRETER), "it")["it"]
+        loading = limits.loading(sizes_of(model))
+        before = {name: facts["interpreter_seconds"] + seconds for name, seconds in loading.items()}
     yardsticks = [one.name for one in plan.ctranslate2]
     reference = outputs[next((name for name in yardsticks if name in calls), next(iter(calls)))]
-    same = {name: sum(map(str.__eq__, found, reference)) / len(lines) for name, found in outputs.items()}
-    extra = {name: {"same_outputs": share, "clock": "wall"} for name, share in same.items()}
-    facts = {"lines": len(lines), "beam_size": beam_size, "goal": goal}
+    extra: dict[str, dict[str, Any]] = {}
+    for name, found in outputs.items():
+        searching = least_of(limits, model, lines, found, beam_size)
+        least = {kind: before[kind] + seconds for kind, seconds in searching.items()}
+        same = sum(map(str.__eq__, found, reference)) / len(lines)
+        extra[name] = {"same_outputs": same, "clock": "wall", **shares(least, quartiles(times[name], "it")["it"])}
     plan.report(benchmark, facts, times, yardsticks, extra, {"sentences": len(lines)})
 
 

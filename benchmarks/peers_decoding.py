@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peers_limits import BYTES, Sizes, decoding_limit
+from peers_limits import Sizes
 from peers_pool import PeerError, Worker, quartiles, say, take_turns
-from peers_rows import Limits, Plan, Runs
+from peers_rows import Limits, Plan, Runs, shares
 from peers_work import GOALS, MODELS, Decoding, decoding, one_length, sizes
+
+from dragoman.text import TokenizerPair
 
 TINY = {"d_model": 256, "heads": 4, "d_ff": 1024, "layers": 3, "vocab": 4000}
 # What grows, how far, and everything else as it is meanwhile.
@@ -67,17 +70,14 @@ def _compare(
     reference = next((name for name in yardsticks if name in able), next(iter(able), ""))
     runs = Runs(able, plan.clock)
     times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
+    steps = [[work.steps] * len(batch) for batch in work.batches]
+    least = limits.searching(shape, work.lengths, steps, work.beam_size) if limits else {}
     extra: dict[str, dict[str, Any]] = {}
     for name in able:
         same = [one == other for one, other in zip(outputs[name], outputs[reference], strict=True)]
         extra[name] = {"same_outputs": sum(same) / len(same), "same_as": reference, "peak_mib": runs.peaks.get(name)}
         extra[name]["engine"] = able[name].told
-        median = quartiles(times[name], "it")["it"]
-        for precision in BYTES if limits else ():
-            assert limits
-            rates = limits.operations[precision], limits.bandwidth[precision]
-            least = decoding_limit(shape, work.lengths, work.steps, work.beam_size, *rates, precision)
-            extra[name][f"share_of_{precision}_limit"] = least / median
+        extra[name] |= shares(least, quartiles(times[name], "it")["it"])
     amounts = {"output_tokens": work.tokens, "sentences": sum(len(batch) for batch in work.batches)}
     plan.report(benchmark, facts, times, yardsticks, extra, amounts)
 
@@ -85,6 +85,7 @@ def _compare(
 def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beam: int) -> None:
     """A trained model from strings to strings: outputs end where they end, finished ones leave."""
     yardsticks = [one.name for one in plan.ctranslate2]
+    limits = Limits.probe(plan, sizes_of(model))
     with plan.opened([*plan.ours, *plan.ctranslate2], "load_translator", str(model)) as workers:
         for count in (1, 32, len(lines)):
             texts = list(lines[:count])
@@ -95,14 +96,32 @@ def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beam: int) -> N
             runs = Runs(workers, plan.clock)
             times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest if count <= 32 else 3)
             reference = texts_by_name[next((name for name in yardsticks if name in workers), next(iter(workers)))]
-            extra = {
-                name: {
-                    "same_outputs": sum(map(str.__eq__, found, reference)) / count, "peak_mib": runs.peaks.get(name)
-                }
-                for name, found in texts_by_name.items()
-            }  # fmt: skip
+            extra: dict[str, dict[str, Any]] = {}
+            for name, found in texts_by_name.items():
+                same = sum(map(str.__eq__, found, reference)) / count
+                least = least_of(limits, model, texts, found, beam)
+                extra[name] = {"same_outputs": same, "peak_mib": runs.peaks.get(name)}
+                extra[name] |= shares(least, quartiles(times[name], "it")["it"])
             facts = {"model": "trained", "batch": count, "beam_size": beam}
             plan.report("peers trained", facts, times, yardsticks, extra, {"sentences": count})
+
+
+def sizes_of(model: Path) -> Sizes:
+    """Of a trained model."""
+    return Sizes.of(json.loads((model / "config.json").read_text(encoding="utf-8"))["model"])
+
+
+def least_of(
+    limits: Limits, model: Path, lines: Sequence[str], outputs: Sequence[str], beam_size: int
+) -> dict[str, float]:
+    """Least seconds in each precision from lines to outputs, as if all were one batch; tokenising takes none.
+
+    What the tokenizer makes of an output counts for the tokens that it was made of.
+    """
+    tokenizers = TokenizerPair.load(model)
+    sources = [len(tokenizers.source.encode(line)) + 1 for line in lines]
+    steps = [len(tokenizers.target.encode(text)) + 1 for text in outputs]
+    return limits.searching(sizes_of(model), [sources], [steps], beam_size)
 
 
 def bench_curves(plan: Plan, curves: Sequence[str], most: int) -> None:

@@ -1,8 +1,8 @@
 """Training with JoeyNMT as its users write it: a configuration, its data loader, its loop.
 
-`peers_joeynmt.py SOURCE TARGET SIZES SECONDS FOLDER THREADS` prints the target tokens seen a second, the first update
-left out. A batch is 4,096 tokens, as in the configurations for Transformers that it is published with; the rest is its
-defaults.
+`peers_joeynmt.py SOURCE TARGET SIZES SECONDS FOLDER THREADS` prints the target tokens seen a second and the
+operations that they take, the first update left out. A batch is 4,096 tokens, as in the configurations for Transformers
+that it is published with; the rest is its defaults.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import sentencepiece
 import torch
 from joeynmt import training  # pyrefly: ignore[missing-import]
+from peers_limits import Sizes
 from peers_trainer import tokenizer
 
 BATCH_TOKENS = 4096
@@ -63,7 +64,7 @@ def main() -> None:
     (where / "pieces.model").write_bytes(pieces.serialized_model_proto())
     entries = [pieces.id_to_piece(index) for index in range(4, len(pieces))]
     (where / "vocabulary.txt").write_text("\n".join(entries) + "\n", encoding="utf-8")
-    ends, tokens, step = [], [], training.TrainManager._train_step
+    ends, tokens, operations, step = [], [], [], training.TrainManager._train_step
 
     def timed(self: Any, batch: Any) -> Any:
         """A batch begins where the update before it has ended."""
@@ -71,6 +72,8 @@ def main() -> None:
         if ends[-1] - ends[min(1, len(ends) - 1)] > float(seconds):
             raise KeyboardInterrupt  # as its users stop it
         tokens.append(int(batch.ntokens))
+        lengths = (mask.sum(-1).flatten().tolist() for mask in (batch.src_mask, batch.trg_mask))
+        operations.append(Sizes.of(config).update(*lengths))
         return step(self, batch)
 
     training.TrainManager._train_step = timed
@@ -79,8 +82,8 @@ def main() -> None:
     settings = configuration(where, (Path(source), Path(target)), config)
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(KeyboardInterrupt):
         training.train(0, 1, settings, skip_test=True)
-    rate = sum(tokens[1:]) / (ends[-1] - ends[1])
-    print(json.dumps({"target_tokens_per_second": rate, "updates": len(tokens)}))
+    rate, work = (sum(counts[1:]) / (ends[-1] - ends[1]) for counts in (tokens, operations))
+    print(json.dumps({"target_tokens_per_second": rate, "operations_per_second": work, "updates": len(tokens)}))
 
 
 if __name__ == "__main__":

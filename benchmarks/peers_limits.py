@@ -109,6 +109,13 @@ class Sizes:
         d = self.d_model
         return self.decoder_layers * (6 * d * d + 2 * d * self.d_ff) + d * self.vocab
 
+    @property
+    def weights(self) -> int:
+        """All of the matrices, with one embedding that is the generator too."""
+        d = self.d_model
+        encoder = self.encoder_layers * (4 * d * d + 2 * d * self.d_ff)
+        return encoder + self.decoder_layers * 2 * d * d + self.step_weights
+
     def encode(self, length: int) -> int:
         """Operations for a source: the encoder, and keys and values of the memory for each decoder layer."""
         d, n = self.d_model, length
@@ -129,15 +136,15 @@ class Sizes:
 
 
 def decoding_limit(
-    sizes: Sizes, batches: Sequence[Sequence[int]], steps: int, beam_size: int, operations: float, bandwidth: float,
-    precision: str,
+    sizes: Sizes, batches: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], beam_size: int, operations: float,
+    bandwidth: float, precision: str,
 ) -> float:  # fmt: skip
     """Least seconds: each step takes the longer of its products and of reading its weights once.
 
     Args:
         sizes: of the model.
         batches: lengths of the sources.
-        steps: tokens of every output.
+        outputs: tokens of each output, which is as many steps; who has ended takes no part in more.
         beam_size: hypotheses of each source.
         operations: per second.
         bandwidth: bytes per second.
@@ -145,10 +152,11 @@ def decoding_limit(
     """
     seconds = 0.0
     reading = sizes.step_weights * BYTES[precision] / bandwidth
-    for lengths in batches:
+    for lengths, steps in zip(batches, outputs, strict=True):
         seconds += sum(sizes.encode(length) for length in lengths) / operations
-        for step in range(steps):
+        for step in range(max(steps)):
             rows = 1 if step == 0 else beam_size
-            work = sum(rows * sizes.step(length, step) for length in lengths)
+            going = (length for length, last in zip(lengths, steps, strict=True) if step < last)
+            work = sum(rows * sizes.step(length, step) for length in going)
             seconds += max(reading, work / operations)
     return seconds

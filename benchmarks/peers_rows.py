@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peers_limits import Sizes
+from peers_limits import BYTES, Sizes, decoding_limit
 from peers_pool import Contestant, PeerError, Worker, quartiles, say, speedup
 from rows import machine, print_row
 
@@ -136,8 +136,6 @@ class Limits:
     @classmethod
     def probe(cls, plan: Plan, sizes: Sizes) -> Limits:
         """Products, and reading as much as the weights of a decoding step take in each precision."""
-        from peers_limits import BYTES
-
         with Worker(plan.probe, plan.threads) as worker:
             operations = worker.result("operations_per_second")
             bandwidth = {
@@ -147,3 +145,21 @@ class Limits:
         facts |= {f"{name}_weights_bytes_per_second": value for name, value in bandwidth.items()}
         plan.emit("peers limits", {**facts, "step_weights": sizes.step_weights})
         return cls(operations, bandwidth)
+
+    def searching(
+        self, sizes: Sizes, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], beam_size: int
+    ) -> dict[str, float]:
+        """Least seconds in each precision for batches of sources and outputs of so many tokens."""
+        return {
+            name: decoding_limit(sizes, sources, outputs, beam_size, self.operations[name], self.bandwidth[name], name)
+            for name in BYTES
+        }
+
+    def loading(self, sizes: Sizes) -> dict[str, float]:
+        """Least seconds in each precision to read all weights once, as fast as a step reads its own."""
+        return {name: sizes.weights * size / self.bandwidth[name] for name, size in BYTES.items()}
+
+
+def shares(least: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """What part of a time the least one is, by precision."""
+    return {f"share_of_{name}_limit": value / seconds for name, value in least.items()}

@@ -1,7 +1,7 @@
 """Training with Hugging Face's Trainer as its users write it: its default batches, order, optimiser and settings.
 
-`peers_trainer.py SOURCE TARGET SIZES SECONDS FOLDER THREADS` prints the target tokens seen a second, the first update
-left out.
+`peers_trainer.py SOURCE TARGET SIZES SECONDS FOLDER THREADS` prints the target tokens seen a second and the
+operations that they take, the first update left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import sentencepiece
 import torch
+from peers_limits import Sizes
 from peers_marian import EOS, PAD, make_config
 from torch import Tensor
 from torch.nn import Module
@@ -37,14 +38,17 @@ def tokenizer(files: list[str], vocab: int) -> Any:
 class Collator:
     """Pads a batch to its longest sides, and counts what goes into it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
         self.tokens: list[int] = []
+        self.operations: list[int] = []
 
     def __call__(self, rows: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         source, labels = (
             _padded([row[name] for row in rows], pad) for name, pad in (("source", PAD), ("labels", IGNORED))
         )
         self.tokens.append(int((labels != IGNORED).sum()))
+        self.operations.append(self.sizes.update(*([len(row[name]) for row in rows] for name in ("source", "labels"))))
         return {"input_ids": source, "attention_mask": (source != PAD).long(), "labels": labels}
 
 
@@ -74,7 +78,7 @@ def main() -> None:
     processor = tokenizer([source, target], config["target_vocab"])
     sides = [processor.encode(Path(file).read_text(encoding="utf-8").splitlines()) for file in (source, target)]
     rows = [{"source": [*one, EOS], "labels": [*other, EOS]} for one, other in zip(*sides, strict=True)]
-    collator = Collator()
+    collator = Collator(Sizes.of(config))
     settings = Seq2SeqTrainingArguments(
         folder, max_steps=10**6, report_to="none", use_cpu=True, save_strategy="no", remove_unused_columns=False,
         disable_tqdm=True,
@@ -83,9 +87,10 @@ def main() -> None:
     trainer = Seq2SeqTrainer(model, settings, train_dataset=rows, data_collator=collator)
     begins = stop_after(trainer, float(seconds))
     trainer.train()
-    rate = sum(collator.tokens[1 : len(begins) - 1]) / (begins[-1] - begins[1])
-    found = {"target_tokens_per_second": rate, "updates": len(begins), "rows_per_batch": settings.train_batch_size}
-    print(json.dumps(found))
+    seen, took = slice(1, len(begins) - 1), begins[-1] - begins[1]
+    tokens, operations = (sum(counts[seen]) / took for counts in (collator.tokens, collator.operations))
+    found = {"target_tokens_per_second": tokens, "operations_per_second": operations}
+    print(json.dumps({**found, "updates": len(begins), "rows_per_batch": settings.train_batch_size}))
 
 
 if __name__ == "__main__":

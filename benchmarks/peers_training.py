@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 
 import torch
@@ -16,6 +18,7 @@ from peers_pool import HERE, Contestant, PeerError, Worker, environment_of, quar
 from peers_rows import Limits, Plan, Runs
 from peers_work import MODELS, TRAINING_GOAL, USER_GOAL, training
 
+from dragoman.data import TokenStore, plan_epoch
 from dragoman.training.precision import choose_precision
 
 # Peers that train as their users do; each takes the same arguments.
@@ -63,7 +66,8 @@ def _in_bfloat16(one: Contestant) -> Contestant:
 def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, seconds: float, rounds: int) -> None:
     """Raw files, default batches: target tokens seen a second, in turns of some seconds."""
     for name in models:
-        rates: dict[str, list[float]] = {}
+        limits = Limits.probe(plan, Sizes.of(MODELS[name]))
+        rates: dict[str, list[tuple[float, float]]] = {}
         for turn in range(rounds):
             theirs = [(title, partial(_with_script, script)) for title, script in SCRIPTS.items()]
             commands = [("dragoman", _with_dragoman), *theirs]
@@ -75,12 +79,18 @@ def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, se
                     except PeerError as error:
                         plan.emit("peers unavailable", {"what": f"{what}, as a user would", "reason": str(error)})
         complete = {what: found for what, found in rates.items() if len(found) == rounds}
-        times = {what: [1 / rate for rate in found] for what, found in complete.items()}
+        times = {what: [1 / tokens for tokens, _ in found] for what, found in complete.items()}
+        done = {what: quartiles([work for _, work in found], "it")["it"] for what, found in complete.items()}
+        most = limits.operations["float32"]
+        extra = {what: {"share_of_float32_limit": work / most} for what, work in done.items()}
         facts = {"model": name, "seconds_each": seconds, "goal": USER_GOAL}
-        plan.report("peers user", facts, times, list(SCRIPTS), {}, {"target_tokens": 1})
+        plan.report("peers user", facts, times, list(SCRIPTS), extra, {"target_tokens": 1})
 
 
-def _with_dragoman(plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str) -> float:
+def _with_dragoman(
+    plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str
+) -> tuple[float, float]:  # fmt: skip
+    """Target tokens seen a second, and the operations that they and their sources take."""
     shape = MODELS[model]
     own = {key: shape[key] for key in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")}
     settings = {f"model.{key}": value for key, value in own.items()} | {
@@ -93,19 +103,38 @@ def _with_dragoman(plan: Plan, model: str, files: tuple[Path, Path], seconds: fl
     given += ["--source", str(files[0]), "--target", str(files[1]), "--out", str(out), "--quiet"]
     run_command([str(Path(plan.ours[0].python).with_name("dragoman")), "train", *given], plan.threads)
     lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [event for event in map(json.loads, lines) if event["event"] == "train"][1:]
-    if not events:
+    events = [event for event in map(json.loads, lines) if event["event"] == "train"]
+    if len(events) < 2:
         raise PeerError("dragoman made fewer than ten updates: give it more seconds")
+    first, *events = events
     tokens = sum(event["target_tokens"] for event in events)
-    return tokens / sum(event["target_tokens"] / event["target_tokens_per_second"] for event in events)
+    took = sum(event["target_tokens"] / event["target_tokens_per_second"] for event in events)
+    operations = Sizes.of(shape).update(*seen_lengths(out, first["step"], events[-1]["step"]))
+    return tokens / took, operations / took
+
+
+def seen_lengths(run: Path, first: int, last: int) -> tuple[list[int], list[int]]:
+    """Tokens of the sources and of the targets in the updates behind the first and up to the last.
+
+    Batches are a pure function of lengths and settings.
+    """
+    store = TokenStore.open(run / "data" / "train")
+    settings = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["training"]
+    given = {name: settings[name] for name in ("batch_tokens", "seed", "accumulate")}
+    plans = (plan_epoch(store.source_lengths, store.target_lengths, **given, epoch=epoch) for epoch in count())
+    updates = islice(chain.from_iterable(plans), first, last)
+    rows = [row for update in updates for part in update for row in part]
+    return (store.source_lengths[rows] + 1).tolist(), (store.target_lengths[rows] + 1).tolist()
 
 
 def _with_script(
     script: str, plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str
-) -> float:  # fmt: skip
+) -> tuple[float, float]:  # fmt: skip
+    """The same of a peer, as its script tells it."""
     arguments = [*map(str, files), json.dumps(MODELS[model]), str(seconds), folder, str(plan.threads)]
     told = run_command([plan.marian[0].python, str(HERE / script), *arguments], plan.threads)
-    return json.loads(told.splitlines()[-1])["target_tokens_per_second"]
+    found = json.loads(told.splitlines()[-1])
+    return found["target_tokens_per_second"], found["operations_per_second"]
 
 
 def run_command(command: Sequence[str], threads: int, given: str | None = None) -> str:

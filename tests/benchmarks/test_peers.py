@@ -120,7 +120,7 @@ def test_operations_are_those_that_pytorch_counts(directory: str) -> None:
 
 def test_the_limit_is_the_longer_of_products_and_reading() -> None:
     shape = peers_limits.Sizes.of(SMALL)
-    given = (shape, [[10, 12]], 5, 4)
+    given = (shape, [[10, 12]], [[5, 5]], 4)
     reading = 5 * shape.step_weights * 4 / 100.0
     assert peers_limits.decoding_limit(*given, 1e30, 100.0, "float32") == pytest.approx(reading)
     assert peers_limits.decoding_limit(*given, 1e30, 100.0, "int8") == pytest.approx(reading / 4)
