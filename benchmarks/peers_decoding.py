@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from peers_limits import Sizes
 from peers_pool import PeerError, Worker, quartiles, say, take_turns
 from peers_rows import Limits, Plan, Runs, shares
@@ -179,3 +180,20 @@ def write_growth(plan: Plan) -> None:
             facts = {"curve": curve, "what": what, "from": before["value"], "to": after["value"], "power": power}
             cliff = grown["seconds"] > CLIFF * grown["operations"]
             plan.emit("peers growth", {**facts, "counted_power": counted, "cliff": cliff})
+        if curve == "source" and len(points) > 3:
+            plan.emit("peers law", {"what": what, **law([(row["value"], row["seconds"]) for row in points])})
+
+
+def law(points: Sequence[tuple[int, float]]) -> dict[str, float]:
+    """Seconds as `fixed` + `linear` * length + `quadratic` * length ** 2, with the least squares of relative errors.
+
+    `worst` is the largest of these errors: small where only attention grows faster than the length. `quadratic_share`
+    is what the square takes of the time at the greatest length.
+    """
+    lengths, seconds = np.asarray(points, dtype=float).T
+    powers = lengths[:, None] ** np.arange(3)
+    found = np.linalg.lstsq(powers / seconds[:, None], np.ones(len(seconds)), rcond=None)[0]
+    share = found[2] * lengths[-1] ** 2 / seconds[-1]
+    worst = float(np.abs(powers @ found / seconds - 1).max())
+    names = ("fixed", "linear", "quadratic", "quadratic_share", "worst")
+    return dict(zip(names, [*map(float, found), float(share), worst], strict=True))

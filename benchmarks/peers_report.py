@@ -51,7 +51,19 @@ def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
             made.append(
                 (section.title, [headings[index] for index in kept], [[line[i] for i in kept] for line in cells])
             )
-    return made
+    laws = [row for row in rows if row["benchmark"] == "peers law"]
+    return [*made, growth(laws)] if laws else made
+
+
+def growth(laws: Sequence[Row]) -> tuple[str, list[str], list[list[str]]]:
+    """How time grows with the length n, as what is fixed, in proportion and quadratic."""
+    headings = ["who", "fixed, ms", "n, ms", "n², µs", "share of n² at the end", "worst error of the formula"]
+    cells = [
+        [row["what"], f"{1e3 * row['fixed']:.1f}", f"{1e3 * row['linear']:.3f}", f"{1e6 * row['quadratic']:.2f}"]
+        + [f"{row[name]:.0%}" for name in ("quadratic_share", "worst")]
+        for row in laws
+    ]
+    return "Time over length, as a formula", headings, cells
 
 
 def goals(rows: Sequence[Row]) -> tuple[str, list[str], list[list[str]]]:

@@ -171,6 +171,20 @@ def test_growth_is_a_power_and_a_cliff_is_what_operations_do_not_explain(tmp_pat
     assert [row["cliff"] for row in steps] == [False, True]
 
 
+def test_time_over_length_is_fixed_linear_and_quadratic(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    made.rows += curve_rows(tuple((n, 0.5 + 0.25 * n + 0.01 * n * n, n) for n in (16, 32, 64, 128)))
+    peers_decoding.write_growth(made)
+    (found,) = [row for row in made.rows if row["benchmark"] == "peers law"]
+    assert [found[name] for name in ("fixed", "linear", "quadratic")] == pytest.approx([0.5, 0.25, 0.01])
+    assert found["quadratic_share"] == pytest.approx(163.84 / 196.34)
+    assert found["worst"] < 1e-9
+    assert peers_decoding.law([(16, 1.0), (32, 2.0), (64, 4.0), (128, 30.0), (256, 60.0)])["worst"] > 0.2
+    title, _, cells = peers_report.growth([found])
+    assert title == "Time over length, as a formula"
+    assert cells == [["dragoman", "500.0", "250.000", "10000.00", "83%", "0%"]]
+
+
 def test_operations_of_a_search_are_those_of_its_steps() -> None:
     shape = peers_limits.Sizes.of(SMALL)
     once = shape.encode(6) + shape.step(6, 0)
