@@ -136,12 +136,14 @@ def random_engine(seed: int, **changes: object) -> NativeEngine:
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_threads_and_batch_mates_change_nothing(beam_size: int) -> None:
     engine = random_engine(3)
-    sources = [torch.randint(4, 300, (length,)).tolist() for length in (3, 30, 11, 1, 17, 8, 25, 2)]
+    lengths = (3, 30, 11, 1, 17, 8, 25, 2) * 5  # more parts than threads
+    sources = [torch.randint(4, 300, (length,)).tolist() for length in lengths]
     request = IdRequest(sources, DecodingConfig(beam_size=beam_size, n_best=beam_size))
     found = search_whole(engine.native, request, threads=2)
-    assert found == search_whole(engine.native, request, threads=3)
-    alone = [search_whole(engine.native, request.only([row], request.options), threads=1)[0] for row in range(8)]
-    assert found == alone
+    for threads in (1, 3):
+        assert found == search_whole(engine.native, request, threads=threads)
+    for row in range(len(sources)):
+        assert [found[row]] == search_whole(engine.native, request.only([row], request.options), threads=1)
     framed = SearchRequest(pad_rows(request.framed), list(map(len, sources)), request.options)
     assert found == in_python(engine, framed)
 

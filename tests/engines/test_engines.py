@@ -348,12 +348,13 @@ def test_the_best_are_those_of_all_log_probabilities(precision: str) -> None:
 
 @pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_nan_stays_nan(make: Make, precision: str) -> None:
+@pytest.mark.parametrize("name", ["bias", "weight"])
+def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
     """A damaged model is noticed, not translated with."""
     case = base_case()
     model = case.model()
     with torch.no_grad():
-        model.decoder.layers[0].feed_forward.inner.bias[3] = float("nan")
+        getattr(model.decoder.layers[0].feed_forward.inner, name).view(-1)[3] = float("nan")
     engine, source = make(model, precision), framed(case)
     tokens = torch.full((len(source),), 2)
     log_probs, _ = engine.step(engine.start(source), tokens)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ BYTES = 4
 class StoredArray:
     """Float32 numbers in memory that `owner` keeps, row by row."""
 
-    owner: bytearray
+    owner: mmap.mmap
     address: int
     shape: tuple[int, ...]
 
@@ -51,13 +52,12 @@ def read_arrays(path: Path) -> dict[str, StoredArray] | None:
             if length > MAX_HEADER_BYTES:
                 return None
             header = parse_json(file.read(length), path)
-            data = bytearray(path.stat().st_size - 8 - length)
-            if file.readinto(data) != len(data) or file.read(1):
-                return None
+            # Not read, which would take the time of copying it: pages of the file come when they are looked at. Who
+            # writes here replaces files whole, so that what is mapped stays.
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         metadata = header.pop("__metadata__", {})
         aliases = parse_json(metadata.get("aliases", "{}").encode(), path)
-        start = ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)) if data else 0
-        arrays = {name: _array(entry, data, start) for name, entry in header.items()}
+        arrays = {name: _array(entry, data, 8 + length) for name, entry in header.items()}
         if arrays.keys() & aliases.keys():
             return None
         return {**arrays, **{alias: arrays[name] for alias, name in aliases.items()}}
@@ -65,11 +65,12 @@ def read_arrays(path: Path) -> dict[str, StoredArray] | None:
         return None
 
 
-def _array(entry: Mapping[str, Any], data: bytearray, start: int) -> StoredArray:
+def _array(entry: Mapping[str, Any], data: mmap.mmap, body: int) -> StoredArray:
     first, last = entry["data_offsets"]
     shape = tuple(entry["shape"])
     if not all(type(number) is int and number >= 0 for number in (first, last, *shape)):
         raise ValueError("sizes are whole numbers")
-    if entry["dtype"] != "F32" or last - first != BYTES * math.prod(shape) or last > len(data) or (start + first) % 4:
+    address = ctypes.addressof(ctypes.c_char.from_buffer(data)) + body + first
+    if entry["dtype"] != "F32" or last - first != BYTES * math.prod(shape) or body + last > len(data) or address % 4:
         raise ValueError("not plain float32 within the file")
-    return StoredArray(data, start + first, shape)
+    return StoredArray(data, address, shape)

@@ -17,7 +17,7 @@ from dragoman.files import opened
 START = b'{"__metadata__":{"crc32":"'
 ZEROS = b"00000000"
 _LENGTH = 8  # bytes before the header, which say how long it is
-_PIECE = 16 << 20  # what is read at once
+_PIECE = 1 << 20  # what is read at once
 
 
 def with_sum(data: bytes) -> bytes:

@@ -31,16 +31,31 @@ struct Int8 {
         std::memset(w.data, OFFSET, w.panel_bytes * w.panels);
         for (int out = 0; out < w.out; ++out) {
             const float* row = weight + static_cast<size_t>(out) * w.in;
-            float most = 0.0f;
-            for (int k = 0; k < w.in; ++k) most = std::fabs(row[k]) > most ? std::fabs(row[k]) : most;
-            const float factor = inverse(most, LARGEST);
-            w.scale[out] = most / static_cast<float>(LARGEST);
-            unsigned char* to = w.data + out / PANEL * w.panel_bytes + out % PANEL * 4;
-            for (int k = 0; k < w.in; ++k) {
-                const int value = static_cast<int>(std::nearbyint(row[k] * factor));
-                w.total[out] += value;
-                to[static_cast<size_t>(k / 4) * PANEL * 4 + k % 4] = static_cast<unsigned char>(value + OFFSET);
+            Vec high = Vec{}, zero = Vec{};
+            for (int k = 0; k < w.in; k += W) {
+                const Vec v = load_some(row + k, w.in - k);
+                high = larger(v, larger(-v, high));
+                zero += v * 0.0f;
             }
+            const float most = largest(high), factor = inverse(most, LARGEST);
+            w.scale[out] = most / static_cast<float>(LARGEST) + sum(zero);  // NaN and infinity make NaN of the output
+            unsigned char* to = w.data + out / PANEL * w.panel_bytes + out % PANEL * 4;
+            IntVec total = IntVec{};
+            for (int k = 0; k < w.in; k += 4 * W) {
+                IntVec q[4];
+                for (int j = 0; j < 4; ++j) {
+                    const int left = w.in - k - j * W;
+                    const Vec v = left > 0 ? load_some(row + k + j * W, left) : Vec{};
+                    q[j] = nearest(v * factor);
+                    total += q[j];
+                    q[j] = (q[j] + OFFSET) & 255;
+                }
+                unsigned char bytes[4 * W];
+                store_bytes(bytes, q);
+                const int last = w.in - k < 4 * W ? (w.in - k + 3) / 4 : W;  // what is beyond the row is zero
+                for (int i = 0; i < last; ++i, to += PANEL * 4) std::memcpy(to, bytes + 4 * i, 4);
+            }
+            for (int i = 0; i < W; ++i) w.total[out] += total[i];
         }
     }
 

@@ -1,6 +1,7 @@
 #include "search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr float IMPOSSIBLE = -__builtin_inff();
 constexpr size_t NEAR = size_t{1} << 25;  // weights of so many bytes stay in the caches that threads share
+constexpr size_t SMALL = size_t{1} << 23;  // so few that reading them again costs little
+constexpr int ROWS_SMALL = 12;             // about so many rows of a model with such weights are stepped together
 constexpr int ROWS_ALONE = 32;             // with more weights, a thread that is to work alone has at least so many rows
 
 double length_penalty(const DragomanSearch& options, size_t length) {
@@ -306,12 +309,14 @@ Found beam_search(State& state, const DragomanSearch& options, int threads) {
     return beam.found();
 }
 
-// How many parts of a batch are searched at once, each by one thread, which then waits for nobody. That pays when a
-// step's products take longer than reading the weights, which every thread does for itself.
+// How many parts a batch is searched in, each by one thread, which then waits for nobody. That pays when a step's
+// products take longer than reading the weights, which every part does for itself. Of a small model parts are small
+// too, for what a step writes and reads again of many rows does not stay in the cache of a core; each thread has as
+// many of them.
 int parts_of(const Model& model, int batch, const DragomanSearch& options, int threads) {
-    const bool reads_little = model.bytes() < NEAR;
-    const int least = reads_little ? 1 : (ROWS_ALONE + options.beam_size - 1) / options.beam_size;
-    return std::min(threads, batch / least);
+    const int rounds = model.bytes() < SMALL ? batch * options.beam_size / (threads * ROWS_SMALL) : 1;
+    const int least = model.bytes() < NEAR ? 1 : (ROWS_ALONE + options.beam_size - 1) / options.beam_size;
+    return std::min(threads * std::max(1, rounds), batch / least);
 }
 
 // Where each part begins, and where the last one ends: parts have about as many tokens.
@@ -347,14 +352,17 @@ Found search(const Model& model, const int64_t* ids, int batch, int width, const
     const std::vector<int> borders = borders_of(model, ids, batch, width, parts);
     std::vector<Found> found(parts);
     std::vector<std::exception_ptr> errors(parts);
-    const auto job = [&](int part) {
-        try {
-            found[part] = some(borders[part], borders[part + 1], 1);
-        } catch (...) {
-            errors[part] = std::current_exception();
+    std::atomic<int> next{0};
+    const auto job = [&](int) {
+        for (int part = next++; part < parts; part = next++) {  // whoever is done takes the next
+            try {
+                found[part] = some(borders[part], borders[part + 1], 1);
+            } catch (...) {
+                errors[part] = std::current_exception();
+            }
         }
     };
-    if (!run_together(parts, job)) return some(0, batch, 1);
+    if (threads == 1 || !run_together(std::min(threads, parts), job)) job(0);
     Found all;
     for (int part = 0; part < parts; ++part) {
         if (errors[part]) std::rethrow_exception(errors[part]);
