@@ -101,6 +101,9 @@ def test_a_language_that_has_no_code_is_refused_where_it_counts(metric: str) -> 
         assert caught.value.found == repr(code)
         assert "zh" in str(caught.value.expected)
         assert compare(["a"], ["a"], ["a"], "chrf", target_language=code, samples=9).difference == 0
+    for code, meant in (("cn", "zh"), ("JP", "ja"), ("cn-Hans", "zh")):
+        with pytest.raises(ConfigError, match=f"is a country; its language is {meant}"):
+            compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9)
     for code in ("de", "zh-CN", "zho_Hans", "gsw", "xx", None):
         assert compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9).difference == 0
 

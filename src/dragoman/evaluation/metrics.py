@@ -48,6 +48,8 @@ _LANGUAGES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Written without spaces between words, and without a tokenizer of their own in sacreBLEU.
 _UNSPACED = ("th", "lo", "km", "my")
+# Codes of countries that are often meant for such a language, and are the codes of none.
+_COUNTRIES = {"cn": "zh", "jp": "ja"}
 
 
 @dataclass(frozen=True)
@@ -140,14 +142,17 @@ def check_language(metric: str, code: str | None) -> None:
         code: what somebody gave for the target language, if anything.
 
     Raises:
-        ConfigError: it has not the form of one.
+        ConfigError: it has not the form of one, or is that of a country.
     """
     primary = (code or "").replace("_", "-").partition("-")[0]
-    if code is None or metric not in ("bleu", "ter") or re.fullmatch("[A-Za-z]{2,3}", primary):
+    meant = _COUNTRIES.get(primary.lower())
+    if code is None or metric not in ("bleu", "ter") or (re.fullmatch("[A-Za-z]{2,3}", primary) and not meant):
         return
     expected = "two or three letters (ISO 639) such as de, zh or zh-CN"
     known = ", ".join((*_TOKENIZERS, *_UNSPACED))
     hint = f"only {known} change how {metric} cuts words: any other code will do for the rest, or none"
+    if meant:
+        hint = f"{primary} is a country; its language is {meant}"
     raise ConfigError("this is no code of a language", expected=expected, found=repr(code), hint=hint)
 
 
