@@ -56,7 +56,7 @@ def make_model(plan: Plan, folder: str, config: Mapping[str, Any]) -> None:
 
 def _compare(
     plan: Plan, benchmark: str, facts: Mapping[str, Any], workers: Mapping[str, Worker], work: Decoding,
-    yardsticks: Sequence[str], limits: Limits | None, shape: Sizes,
+    yardsticks: Sequence[str], limits: Limits, shape: Sizes,
 ) -> None:  # fmt: skip
     """Outputs first, then times; who fails is left out of this row."""
     given = (work.batches, work.steps, work.beam_size)
@@ -72,7 +72,7 @@ def _compare(
     runs = Runs(able, plan.clock)
     times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
     steps = [[work.steps] * len(batch) for batch in work.batches]
-    least = limits.searching(shape, work.lengths, steps, work.beam_size) if limits else {}
+    least = limits.searching(shape, work.lengths, steps, work.beam_size)
     extra: dict[str, dict[str, Any]] = {}
     for name in able:
         same = [one == other for one, other in zip(outputs[name], outputs[reference], strict=True)]
@@ -141,19 +141,22 @@ def bench_curves(plan: Plan, curves: Sequence[str], most: int) -> None:
                 at = {**USUAL, curve: some[0]}
                 config = sizes(**{**TINY, "vocab": at["vocab"], "layers": at["layers"]})
                 make_model(plan, folder, config)
+                limits = Limits.probe(plan, Sizes.of(config))
                 with plan.opened([*plan.ours[:2], *plan.ctranslate2], "load", folder) as workers:
                     for value in some:
-                        _point(plan, curve, value, workers, Sizes.of(config))
+                        _point(plan, curve, value, workers, limits, Sizes.of(config))
     write_growth(plan)
 
 
-def _point(plan: Plan, curve: str, value: int, workers: Mapping[str, Worker], shape: Sizes) -> None:
+def _point(
+    plan: Plan, curve: str, value: int, workers: Mapping[str, Worker], limits: Limits, shape: Sizes
+) -> None:  # fmt: skip
     say(f"curve: {curve} {value}")
     at = {**USUAL, curve: value}
     steps = at["source"] if curve == "source" else USUAL["source"]
     work = one_length(at["batch"], at["source"], steps, at["beam"], at["vocab"])
     facts = {"curve": curve, "value": value, **at, "steps": steps, "operations": work_of(shape, work)}
-    _compare(plan, "peers curve", facts, workers, work, [one.name for one in plan.ctranslate2], None, shape)
+    _compare(plan, "peers curve", facts, workers, work, [one.name for one in plan.ctranslate2], limits, shape)
 
 
 def work_of(shape: Sizes, work: Decoding) -> int:
