@@ -1,10 +1,11 @@
 """Train lsdefine's own architecture, built by its profile, on its data with its word vocabularies.
 
-    python recipes/lsdefine_profile.py --data DIR [--out runs/lsdefine-profile] [--heads 4]
+    python recipes/lsdefine_profile.py --data DIR [--out runs/lsdefine-profile]
 
-Everything but the model is that of the recipe `multi30k-lsdefine`: batches, schedule, smoothing, moving average. An
-interrupted run goes on where it stopped. The row it prints, the token accuracy on the valid set (each position
-predicted from the right words before it, padding left out), also lands in the run directory as `result.json`.
+Everything but the model is that of the recipe `multi30k-lsdefine`: batches, schedule, smoothing, dropout, R-Drop,
+moving average. An interrupted run goes on where it stopped. The row it prints, the token accuracy on the valid set
+(each position predicted from the right words before it, padding left out), also lands in the run directory as
+`result.json`.
 """
 
 from __future__ import annotations
@@ -31,19 +32,18 @@ from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 
 RECIPE = Path(__file__).parent / "multi30k-lsdefine.toml"
-# Dropout as their example has it; every other size is the recipe's, but for the heads.
-DROPOUT = 0.1
 
 
-def make_trainer(config: TrainConfig, data: Prepared, out: Path, log: RunLog, heads: int) -> Trainer:
+def make_trainer(config: TrainConfig, data: Prepared, out: Path, log: RunLog) -> Trainer:
     """A trainer of the profile's model, where it stopped if it has begun."""
     seed_all(config.training.seed, -1)
     limit = config.data.max_source_tokens + config.decoding.max_length_offset + 2
     shape = config.model
     assert shape.d_model is not None
     assert shape.d_ff is not None
+    assert shape.dropout is not None
     sizes = len(data.tokenizers.source), len(data.tokenizers.target), limit, shape.d_model, shape.d_ff
-    model = lsdefine.build(*sizes, n_head=heads, layers=shape.num_encoder_layers or 2, dropout=DROPOUT)
+    model = lsdefine.build(*sizes, n_head=shape.num_heads, layers=shape.num_encoder_layers or 2, dropout=shape.dropout)
     log.line(f"{count_parameters(model):,} parameters")
     trainer = Trainer(model, data, config, out, log, config_hash(config, data.key))
     if newest := newest_checkpoint(trainer.checkpoints, log.line):
@@ -57,7 +57,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
     parser.add_argument("--out", default=Path("runs/lsdefine-profile"), type=Path, help="the run directory")
-    parser.add_argument("--heads", default=4, type=int, help="their example has 8, their default is 4")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
     options = parser.parse_args()
 
@@ -70,7 +69,7 @@ def main() -> None:
     with RunLog(out) as log, StopSignals() as stop:
         data = prepare(config, out / "data", report=log.line)
         config, _ = complete(config, data, torch.device("cpu"))
-        trainer = make_trainer(config, data, out, log, options.heads)
+        trainer = make_trainer(config, data, out, log)
         if not trainer.progress.finished:
             trainer.run(stop)
         if not trainer.progress.finished:

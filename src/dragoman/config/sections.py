@@ -335,9 +335,9 @@ class TrainConfig(Section):
 # The settings of `data` that say where the files are.
 PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs"))
 TEXT_FILES = ("text", "dev_text", "test_text")
-SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
 
+SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,
     "tokenizer": TokenizerConfig,

@@ -13,7 +13,6 @@ from dragoman.text.tokenizer import BOS, EOS, PAD
 
 # Stands for the logarithm of 0 where a token is forced: less than any output has, and what follows still counts.
 IMPOSSIBLE = -1e9
-# Of beam_size and n_best. Beams beyond a hundred find likelier outputs, but no better ones, and cost as much each.
 # Tokens that no output has.
 NEVER = (PAD, BOS)
 

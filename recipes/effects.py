@@ -1,0 +1,179 @@
+"""Measure what each means against little data gives: a training beside the base for each, judged on the dev set.
+
+    python recipes/effects.py --data DIR [--out runs/effects] [--only r-drop-3,rotary] [--threads 1]
+
+`effects.toml` lists the means. Everything is one seed; the row `another-seed` says what chance alone does. Interrupted
+runs go on where they stopped, finished ones are not trained again; two calls with different `--only` may share an
+`--out` once the base is trained. Prints a table in Markdown of all that is finished: BLEU and chrF on the dev set of
+Multi30k, the difference to the base with its interval and p-value (paired bootstrap), minutes of training beside the
+base's, seconds of translating. `OUT/rows.json` has the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import dragoman
+from dragoman.config import make_config, merge, parse_assignments
+from dragoman.data.filtering import Counts
+from dragoman.decoding.synthesis import WAYS, synthesize
+from dragoman.evaluation import compare
+from dragoman.files import make_directory, write_json
+
+PLAN = Path(__file__).parent / "effects.toml"
+BASE, BACKWARDS, TEACHER, RESULT = "base", "backwards", "another-seed", "effect.json"
+LANGUAGES = ("en", "de")
+
+
+class Effects:
+    """The corpus, the runs and what came of them.
+
+    Args:
+        data: the folder of the corpora.
+        out: where runs and results go.
+        plan: what `effects.toml` says.
+        changes: settings changed in every run.
+    """
+
+    def __init__(self, data: Path, out: Path, plan: dict[str, Any], changes: list[str]) -> None:
+        self.out, self.plan, self.means, self.changes = out, plan, plan["means"], parse_assignments(changes)
+        self.lines: dict[str, list[str]] = {}
+        make_directory(out / "corpus")
+        for language in LANGUAGES:
+            text = (data / f"multi30k/train.{language}").read_text(encoding="utf-8").splitlines()
+            dev = (data / f"multi30k/val.{language}").read_text(encoding="utf-8").splitlines()
+            after = plan["pairs"] + plan["more"]
+            parts = {"train": text[: plan["pairs"]], "more": text[plan["pairs"] : after], "dev": dev}
+            for part, lines in parts.items():
+                self.lines[f"{part}.{language}"] = lines
+                self.write(f"{part}.{language}", lines)
+
+    def write(self, name: str, lines: list[str]) -> str:
+        """A file of the corpus; its path."""
+        path = self.out / "corpus" / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        return str(path)
+
+    def measure(self, name: str) -> dict[str, Any]:
+        """What a row is made of: trained, translated and kept, or read where that was done before."""
+        file = self.out / name / RESULT
+        if file.exists():
+            return json.loads(file.read_text(encoding="utf-8"))
+        way = self.means.get(name, {})
+        made, minutes = self.make_pairs(name, way["made"]) if "made" in way else ({}, 0.0)
+        if "search" in way or "with" in way:
+            models = [self.out / BASE, *(self.out / other for other in way.get("with", ()))]
+        else:
+            models = [self.out / name]
+            minutes += self.train(name, merge(made, parse_assignments(way.get("set", []))))
+        translator = dragoman.Translator.from_pretrained(models)
+        translator.translate(self.lines["dev.en"][:8])
+        began = time.perf_counter()
+        outputs = [one.text for one in translator.translate(self.lines["dev.en"], **way.get("search", {}))]
+        found = {"minutes": round(minutes, 1), "seconds": round(time.perf_counter() - began, 1), "outputs": outputs}
+        make_directory(file.parent)
+        write_json(file, found)
+        return found
+
+    def train(self, name: str, own: dict[str, Any]) -> float:
+        """Train, or go on; the minutes.
+
+        Raises:
+            SystemExit: a signal stopped the training.
+        """
+        sides = LANGUAGES if name != BACKWARDS else LANGUAGES[::-1]
+        paths = [str(self.out / "corpus" / f"{part}.{side}") for part in ("train", "dev") for side in sides]
+        files = dict(zip(("source", "target", "dev_source", "dev_target"), ([path] for path in paths), strict=True))
+        tree = merge({"data": files, "out": str(self.out / name)}, self.plan["base"], own, self.changes)
+        run = dragoman.train(make_config(tree), resume=True)
+        if run.exit_status:
+            raise SystemExit(run.exit_status)
+        return run.progress.seconds / 60
+
+    def make_pairs(self, name: str, kind: str) -> tuple[dict[str, Any], float]:
+        """Made-up pairs, as settings: beside the real ones, or by distillation in their place; and the minutes."""
+        minutes = self.train(BACKWARDS, {}) if kind == "back-translation" else 0.0
+        began = time.perf_counter()
+        models = [self.out / (BACKWARDS if kind == "back-translation" else BASE)]
+        models += [self.out / TEACHER] * (kind == "distillation")
+        lines = {"back-translation": "more.de", "self-training": "more.en", "distillation": "train.en"}[kind]
+        counts = Counts(unit="lines")
+        pairs = list(
+            synthesize(dragoman.Translator.from_pretrained(models), self.lines[lines], kind=kind, counts=counts)
+        )
+        minutes += (time.perf_counter() - began) / 60
+        print(f"{name}: {counts.kept:,} of {counts.read:,} lines kept")
+        if not pairs:
+            raise SystemExit(f"{name}: of {counts.read:,} outputs none is worth learning from")
+        if kind == "distillation":
+            sides = [
+                self.write(f"{name}.{side}", [pair[number] for pair in pairs]) for number, side in enumerate(LANGUAGES)
+            ]
+            return {"data": {"source": sides[:1], "target": sides[1:]}}, minutes
+        file = self.write(f"{name}.tsv", ["\t".join(pair) for pair in pairs])
+        return {"data": {"pairs": [file]}, "tokenizer": {"symbols": [WAYS[kind].tag]}}, minutes
+
+    def row(self, name: str) -> dict[str, Any]:
+        """What a means gave beside the base."""
+        found, base = self.measure(name), self.measure(BASE)
+        row: dict[str, Any] = {"name": name, "minutes": found["minutes"], "seconds": found["seconds"]}
+        row["cost"] = round(found["minutes"] / (base["minutes"] or 1), 2)
+        for metric in ("bleu", "chrf"):
+            both = compare(base["outputs"], found["outputs"], self.lines["dev.de"], metric, target_language="de")
+            row[metric] = {"value": both.b.value, "difference": both.difference, "interval": [both.low, both.high]}
+            row[metric]["p"] = both.p_bootstrap
+        return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows in Markdown."""
+    lines = ["| means | BLEU | difference | p | chrF | training | translating |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        bleu, (low, high) = row["bleu"], row["bleu"]["interval"]
+        gain = f"{bleu['difference']:+.2f} [{low:+.2f}, {high:+.2f}]" if row["name"] != BASE else ""
+        p = f"{bleu['p']:.3f}" if row["name"] != BASE else ""
+        time_ = f"{row['minutes']} min ({row['cost']})" if row["minutes"] else "none"
+        cells = (
+            f"`{row['name']}`",
+            f"{bleu['value']:.2f}",
+            gain,
+            p,
+            f"{row['chrf']['value']:.2f}",
+            time_,
+            f"{row['seconds']} s",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what is asked for, then print all that is finished."""
+    plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
+    parser.add_argument("--out", default=Path("runs/effects"), type=Path, help="where runs and results go")
+    parser.add_argument("--only", help=f"some of {', '.join(plan['means'])}")
+    parser.add_argument("--threads", default=os.cpu_count(), type=int, help="of training")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting in every run")
+    options = parser.parse_args()
+
+    names = options.only.split(",") if options.only else list(plan["means"])
+    if unknown := [name for name in names if name not in plan["means"]]:
+        parser.error(f"there is no {unknown[0]}")
+    effects = Effects(options.data, options.out, plan, [f"training.threads={options.threads}", *options.set])
+    for name in (BASE, *names):
+        effects.measure(name)
+    done = [name for name in (BASE, *plan["means"]) if (options.out / name / RESULT).exists()]
+    rows = [effects.row(name) for name in done]
+    write_json(options.out / "rows.json", {"rows": rows})
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

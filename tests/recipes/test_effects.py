@@ -1,0 +1,111 @@
+"""The table of what each means gives: every kind of row, on a toy corpus."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import effects
+import pytest
+
+from dragoman.config import make_config, merge, parse_assignments
+from end_to_end import small
+
+PLAN = """
+pairs = 60
+more = 20
+[base.tokenizer]
+kind = "word"
+[base.model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_encoder_layers = 1
+num_decoder_layers = 1
+[base.training]
+batch_tokens = 200
+max_steps = 40
+warmup_steps = 5
+learning_rate = 1e-2
+[base.validation]
+every = 40
+[means.another-seed]
+set = ["training.seed=2"]
+[means.two-models]
+with = ["another-seed"]
+[means.long]
+search = { min_length = 9 }
+[means.back-translation]
+made = "back-translation"
+[means.self-training]
+made = "self-training"
+[means.distillation]
+made = "distillation"
+"""
+
+
+@pytest.fixture
+def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "multi30k").mkdir()
+    for number, (part, count) in enumerate((("train", 100), ("val", 12))):
+        lines = small.sentences(count, number, 4)
+        for language in effects.LANGUAGES:
+            file = tmp_path / f"multi30k/{part}.{language}"
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "effects.toml").write_text(PLAN, encoding="utf-8")
+    monkeypatch.setattr(effects, "PLAN", tmp_path / "effects.toml")
+
+    def call(*options: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+        arguments = ["effects.py", "--data", str(tmp_path), "--out", str(tmp_path / "out"), "--threads", "1"]
+        monkeypatch.setattr(sys, "argv", [*arguments, *options])
+        capsys.readouterr()
+        effects.main()
+        rows = json.loads((tmp_path / "out/rows.json").read_text(encoding="utf-8"))["rows"]
+        return {row["name"]: row for row in rows}, capsys.readouterr().out.splitlines()
+
+    return call
+
+
+def test_every_kind_of_means_gets_its_row_beside_the_base(measure, tmp_path: Path):
+    rows, lines = measure()
+    assert list(rows) == ["base", *tomllib.loads(PLAN)["means"]]
+    assert [line.split("`")[1] for line in lines if line.startswith("| `")] == list(rows)
+    assert rows["base"]["bleu"]["difference"] == 0
+    for row in rows.values():
+        low, high = row["bleu"]["interval"]
+        assert low <= row["bleu"]["difference"] <= high
+    assert rows["long"]["chrf"]["value"] != rows["base"]["chrf"]["value"], "the search alone changes the outputs"
+    assert (tmp_path / "out/another-seed/model.safetensors").exists()
+    assert not (tmp_path / "out/two-models/model.safetensors").exists(), "these search with what was trained"
+
+    files = tmp_path / "out/corpus"
+    made = [line.split("\t") for line in (files / "back-translation.tsv").read_text(encoding="utf-8").splitlines()]
+    assert {source.split()[0] for source, _ in made} == {"<bt>"}
+    assert {target for _, target in made} <= set((files / "more.de").read_text(encoding="utf-8").splitlines())
+    taught = (files / "distillation.en").read_text(encoding="utf-8").splitlines()
+    assert set(taught) <= set((files / "train.en").read_text(encoding="utf-8").splitlines())
+
+
+def test_what_is_measured_is_not_measured_again(measure, monkeypatch: pytest.MonkeyPatch):
+    first, _ = measure("--only", "long")
+    assert list(first) == ["base", "long"]
+    monkeypatch.setattr(effects.dragoman, "train", lambda *_, **__: pytest.fail("trained again"))
+    assert measure("--only", "long")[0] == first
+
+
+def test_what_the_plan_changes_are_settings():
+    plan = tomllib.loads(effects.PLAN.read_text(encoding="utf-8"))
+    files = {"source": ["a"], "target": ["b"]}
+    for means in plan["means"].values():
+        make_config(merge({"data": files, "out": "run"}, plan["base"], parse_assignments(means.get("set", []))))
+        make_config({"decoding": means.get("search", {}), "data": files, "out": "run"})
+        assert set(means.get("with", ())) <= plan["means"].keys()
+
+
+def test_an_unknown_means_is_refused(measure, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        measure("--only", "magic")
+    assert "there is no magic" in capsys.readouterr().err
