@@ -1,12 +1,12 @@
 """Train a recipe, and MarianMT of Hugging Face transformers beside it: same data, vocabulary, size, cores and time.
 
-    python recipes/beside_marian.py tatoeba-zh-en --data DIR [--out runs/beside] [--threads 2] [--seed 1] [--test]
+    python recipes/beside_marian.py tatoeba-zh-en --data DIR [--out runs/beside] [--threads 2] [--times 1] [--test]
 
-First the recipe is trained; then MarianMT for as many seconds of training, on the same ids and in the same batches, as
-`marian_training.py` says, with the peak learning rate of `--rates` that has the least loss on the dev set after a
-quarter of the time. Both translate with beam 4, each with its own search and its own length penalty, and both outputs
-are scored here, on the dev set or with `--test` on the test set, which is looked at once. The machine should have
-nothing else to do. What is stopped goes on where it was.
+First the recipe is trained; then MarianMT for as many seconds of training, or `--times` as many, on the same ids and in
+the same batches, as `marian_training.py` says, with the peak learning rate of `--rates` that has the least loss on the
+dev set after a quarter of the time. Both translate with beam 4, each with its own search and its own length penalty,
+and both outputs are scored here, on the dev set or with `--test` on the test set, which is looked at once. The machine
+should have nothing else to do. What is stopped goes on where it was.
 
 MarianMT has post-norm layers, ours what the recipe says. Its trials, its validations and the reading of its files take
 none of its time. It runs in the environment that `make bench-peers` makes (`--python`). Prints a JSON row.
@@ -78,10 +78,11 @@ def run_marian(python: Path, folder: Path, task: dict[str, Any]) -> dict[str, An
 def train_marian(python: Path, home: Path, task: dict[str, Any], rates: list[float], seconds: float) -> dict[str, Any]:
     """The trials, then the rate that did best for all of the time."""
     empty = {"sources": [], "result": "trial.json", "measurements": 1, "seconds": TRIAL * seconds}
+    tried = rates if len(rates) > 1 else []
     trials = {
-        rate: run_marian(python, home / f"rate-{rate:g}", {**task, **empty, "rate": rate})["dev_loss"] for rate in rates
+        rate: run_marian(python, home / f"rate-{rate:g}", {**task, **empty, "rate": rate})["dev_loss"] for rate in tried
     }
-    rate = min(rates, key=lambda one: trials[one])
+    rate = min(rates, key=lambda one: trials.get(one, 0.0))
     whole = {"rate": rate, "measurements": MEASUREMENTS, "seconds": seconds}
     found = run_marian(python, home / f"whole-{rate:g}", {**task, **whole})
     return {**found, "rate": rate, "trials": {f"{one:g}": round(loss, 4) for one, loss in trials.items()}}
@@ -105,6 +106,7 @@ def main() -> None:
     parser.add_argument("--out", default=Path("runs/beside"), type=Path, help="where everything goes")
     parser.add_argument("--python", default=PEER, type=Path, help="an interpreter that has transformers")
     parser.add_argument("--rates", default="5e-4,1e-3,2e-3", help="peak learning rates that MarianMT may try")
+    parser.add_argument("--times", default=1.0, type=float, help="MarianMT trains so many times as long as the recipe")
     parser.add_argument("--threads", default=os.cpu_count(), type=int)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
@@ -123,17 +125,25 @@ def main() -> None:
     ids = [data.tokenizers.source.encode(line) for line in sources]
     task = {**make_task(ours, data, options.threads, options.seed), "sources": ids, "result": f"{part}.json"}
     rates = [float(rate) for rate in options.rates.split(",")]
-    marian = train_marian(options.python, home / "marian", task, rates, 60 * facts["minutes"])
+    peer, seconds = home / f"marian-{options.times:g}", 60 * options.times * facts["minutes"]
+    marian = train_marian(options.python, peer, task, rates, seconds)
 
     def look() -> dict[str, Any]:
         return score_both(ours, data, marian, sources, answers)
 
-    version = json.dumps([recipe_text(options.name), changes, options.seed, marian["rate"]])
+    version = json.dumps([recipe_text(options.name), changes, options.seed, marian["rate"], options.times])
     key = hashlib.sha256(version.encode()).hexdigest()
-    found = once(home / "judged.json", key, look) if options.test else look()
+    found = once(peer / "judged.json", key, look) if options.test else look()
     told = {key: value for key, value in marian.items() if key != "outputs"}
-    row = {"part": part, **facts, "marian": told, "lines": len(sources), "marian_and_ours": found}
-    (home / f"result-{part}.json").write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    row = {
+        "part": part,
+        **facts,
+        "times": options.times,
+        "marian": told,
+        "lines": len(sources),
+        "marian_and_ours": found,
+    }
+    (home / f"result-{part}-{options.times:g}.json").write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(row, ensure_ascii=False))
 
 

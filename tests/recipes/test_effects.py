@@ -99,7 +99,8 @@ def test_what_is_measured_is_not_measured_again(measure, monkeypatch: pytest.Mon
 def test_what_the_plan_changes_are_settings():
     plan = tomllib.loads(effects.PLAN.read_text(encoding="utf-8"))
     files = {"source": ["a"], "target": ["b"]}
-    for means in plan["means"].values():
+    for name, means in plan["means"].items():
+        assert len(means.keys() & {"set", "made", "search", "with"}) == len(means) == 1, name
         make_config(merge({"data": files, "out": "run"}, plan["base"], parse_assignments(means.get("set", []))))
         make_config({"decoding": means.get("search", {}), "data": files, "out": "run"})
         assert set(means.get("with", ())) <= plan["means"].keys()
