@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -76,13 +77,13 @@ def run_marian(python: Path, folder: Path, task: dict[str, Any]) -> dict[str, An
 
 
 def train_marian(python: Path, home: Path, task: dict[str, Any], rates: list[float], seconds: float) -> dict[str, Any]:
-    """The trials, then the rate that did best for all of the time."""
+    """The trials, if there is a choice, then the rate that did best for all of the time."""
     empty = {"sources": [], "result": "trial.json", "measurements": 1, "seconds": TRIAL * seconds}
     tried = rates if len(rates) > 1 else []
     trials = {
         rate: run_marian(python, home / f"rate-{rate:g}", {**task, **empty, "rate": rate})["dev_loss"] for rate in tried
     }
-    rate = min(rates, key=lambda one: trials.get(one, 0.0))
+    rate = min(trials, key=lambda one: trials[one]) if trials else rates[0]
     whole = {"rate": rate, "measurements": MEASUREMENTS, "seconds": seconds}
     found = run_marian(python, home / f"whole-{rate:g}", {**task, **whole})
     return {**found, "rate": rate, "trials": {f"{one:g}": round(loss, 4) for one, loss in trials.items()}}
@@ -112,6 +113,8 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of ours")
     options = parser.parse_args()
+    if not 0 < options.times < math.inf:
+        parser.error(f"--times {options.times:g} is no time to train")
 
     os.environ["DATA"] = str(options.data)
     home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"

@@ -3,10 +3,10 @@
     python recipes/effects.py --data DIR [--out runs/effects] [--only r-drop-3,rotary] [--threads 1]
 
 `effects.toml` lists the means. Everything is one seed; the row `another-seed` says what chance alone does. Interrupted
-runs go on where they stopped, finished ones are not trained again; two calls with different `--only` may share an
-`--out` once the base is trained. Prints a table in Markdown of all that is finished: BLEU and chrF on the dev set of
-Multi30k, the difference to the base with its interval and p-value (paired bootstrap), minutes of training beside the
-base's, seconds of translating. `OUT/rows.json` has the same.
+runs go on where they stopped, finished ones are not trained again; a changed plan needs another `--out`. Two calls with
+different `--only` may share one, once the base is trained. Prints a table in Markdown of all that is finished: BLEU and
+chrF on the dev set of Multi30k, the difference to the base with its interval and p-value (paired bootstrap), minutes of
+training beside the base's, seconds of translating. `OUT/rows.json` has the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from run import once
+
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments
 from dragoman.data.filtering import Counts
 from dragoman.decoding.synthesis import WAYS, synthesize
 from dragoman.evaluation import compare
-from dragoman.files import make_directory, write_json
+from dragoman.files import make_directory, write_bytes, write_json
+from dragoman.text import read_lines
 
 PLAN = Path(__file__).parent / "effects.toml"
 BASE, BACKWARDS, TEACHER, RESULT = "base", "backwards", "another-seed", "effect.json"
@@ -38,16 +41,19 @@ class Effects:
         data: the folder of the corpora.
         out: where runs and results go.
         plan: what `effects.toml` says.
+        threads: of training.
         changes: settings changed in every run.
     """
 
-    def __init__(self, data: Path, out: Path, plan: dict[str, Any], changes: list[str]) -> None:
-        self.out, self.plan, self.means, self.changes = out, plan, plan["means"], parse_assignments(changes)
+    def __init__(self, data: Path, out: Path, plan: dict[str, Any], threads: int, changes: list[str]) -> None:
+        self.out, self.plan, self.means, self.threads = out, plan, plan["means"], threads
+        self.changes = parse_assignments(changes)
         self.lines: dict[str, list[str]] = {}
         make_directory(out / "corpus")
         for language in LANGUAGES:
-            text = (data / f"multi30k/train.{language}").read_text(encoding="utf-8").splitlines()
-            dev = (data / f"multi30k/val.{language}").read_text(encoding="utf-8").splitlines()
+            text, dev = (
+                [line.text for line in read_lines(data / f"multi30k/{part}.{language}")] for part in ("train", "val")
+            )
             after = plan["pairs"] + plan["more"]
             parts = {"train": text[: plan["pairs"]], "more": text[plan["pairs"] : after], "dev": dev}
             for part, lines in parts.items():
@@ -57,15 +63,30 @@ class Effects:
     def write(self, name: str, lines: list[str]) -> str:
         """A file of the corpus; its path."""
         path = self.out / "corpus" / name
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
         return str(path)
+
+    def version(self, name: str) -> str:
+        """What a row depends on."""
+        facts = {key: value for key, value in self.plan.items() if key != "means"}
+        return json.dumps([facts, self.means.get(name, {}), self.changes], sort_keys=True)
+
+    def is_done(self, name: str) -> bool:
+        """Whether a row was measured, as the plan has it now."""
+        file = self.out / name / RESULT
+        return file.exists() and json.loads(file.read_text(encoding="utf-8"))["version"] == self.version(name)
 
     def measure(self, name: str) -> dict[str, Any]:
         """What a row is made of: trained, translated and kept, or read where that was done before."""
         file = self.out / name / RESULT
-        if file.exists():
-            return json.loads(file.read_text(encoding="utf-8"))
+        make_directory(file.parent)
+        return once(file, self.version(name), lambda: self.look(name))
+
+    def look(self, name: str) -> dict[str, Any]:
+        """Train what a row needs, and translate."""
         way = self.means.get(name, {})
+        for needed in (*way.get("with", ()), *([TEACHER] if way.get("made") == "distillation" else [])):
+            self.measure(needed)
         made, minutes = self.make_pairs(name, way["made"]) if "made" in way else ({}, 0.0)
         if "search" in way or "with" in way:
             models = [self.out / BASE, *(self.out / other for other in way.get("with", ()))]
@@ -76,10 +97,7 @@ class Effects:
         translator.translate(self.lines["dev.en"][:8])
         began = time.perf_counter()
         outputs = [one.text for one in translator.translate(self.lines["dev.en"], **way.get("search", {}))]
-        found = {"minutes": round(minutes, 1), "seconds": round(time.perf_counter() - began, 1), "outputs": outputs}
-        make_directory(file.parent)
-        write_json(file, found)
-        return found
+        return {"minutes": round(minutes, 1), "seconds": round(time.perf_counter() - began, 1), "outputs": outputs}
 
     def train(self, name: str, own: dict[str, Any]) -> float:
         """Train, or go on; the minutes.
@@ -90,7 +108,8 @@ class Effects:
         sides = LANGUAGES if name != BACKWARDS else LANGUAGES[::-1]
         paths = [str(self.out / "corpus" / f"{part}.{side}") for part in ("train", "dev") for side in sides]
         files = dict(zip(("source", "target", "dev_source", "dev_target"), ([path] for path in paths), strict=True))
-        tree = merge({"data": files, "out": str(self.out / name)}, self.plan["base"], own, self.changes)
+        given = {"data": files, "out": str(self.out / name), "training": {"threads": self.threads}}
+        tree = merge(given, self.plan["base"], own, self.changes)
         run = dragoman.train(make_config(tree), resume=True)
         if run.exit_status:
             raise SystemExit(run.exit_status)
@@ -138,14 +157,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         bleu, (low, high) = row["bleu"], row["bleu"]["interval"]
         gain = f"{bleu['difference']:+.2f} [{low:+.2f}, {high:+.2f}]" if row["name"] != BASE else ""
         p = f"{bleu['p']:.3f}" if row["name"] != BASE else ""
-        time_ = f"{row['minutes']} min ({row['cost']})" if row["minutes"] else "none"
+        training = f"{row['minutes']} min ({row['cost']})" if row["minutes"] else "none"
         cells = (
             f"`{row['name']}`",
             f"{bleu['value']:.2f}",
             gain,
             p,
             f"{row['chrf']['value']:.2f}",
-            time_,
+            training,
             f"{row['seconds']} s",
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -166,11 +185,10 @@ def main() -> None:
     names = options.only.split(",") if options.only else list(plan["means"])
     if unknown := [name for name in names if name not in plan["means"]]:
         parser.error(f"there is no {unknown[0]}")
-    effects = Effects(options.data, options.out, plan, [f"training.threads={options.threads}", *options.set])
+    effects = Effects(options.data, options.out, plan, options.threads, options.set)
     for name in (BASE, *names):
         effects.measure(name)
-    done = [name for name in (BASE, *plan["means"]) if (options.out / name / RESULT).exists()]
-    rows = [effects.row(name) for name in done]
+    rows = [effects.row(name) for name in (BASE, *plan["means"]) if effects.is_done(name)]
     write_json(options.out / "rows.json", {"rows": rows})
     print(table(rows))
 

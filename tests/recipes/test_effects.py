@@ -12,6 +12,7 @@ import effects
 import pytest
 
 from dragoman.config import make_config, merge, parse_assignments
+from dragoman.errors import ConfigError
 from end_to_end import small
 
 PLAN = """
@@ -90,10 +91,12 @@ def test_every_kind_of_means_gets_its_row_beside_the_base(measure, tmp_path: Pat
 
 
 def test_what_is_measured_is_not_measured_again(measure, monkeypatch: pytest.MonkeyPatch):
-    first, _ = measure("--only", "long")
-    assert list(first) == ["base", "long"]
+    first, _ = measure("--only", "two-models")
+    assert list(first) == ["base", "another-seed", "two-models"], "what a row needs is measured first"
+    with pytest.raises(ConfigError, match="max_steps"):
+        measure("--only", "two-models", "--set", "warmup_steps=4", "--set", "max_steps=30")
     monkeypatch.setattr(effects.dragoman, "train", lambda *_, **__: pytest.fail("trained again"))
-    assert measure("--only", "long")[0] == first
+    assert measure("--only", "two-models")[0] == first
 
 
 def test_what_the_plan_changes_are_settings():

@@ -109,3 +109,7 @@ def test_the_best_of_the_tried_rates_gets_the_time(tmp_path: Path, monkeypatch: 
     (tmp_path / "marian_training.py").unlink()
     again = beside_marian.train_marian(Path(sys.executable), tmp_path / "m", task, [1e-3, 2e-3, 5e-3], 40.0)
     assert again == found, "what is finished is not trained again"
+    (tmp_path / "marian_training.py").write_text(peer, encoding="utf-8")
+    alone = beside_marian.train_marian(Path(sys.executable), tmp_path / "one", task, [1e-3], 40.0)
+    assert (alone["rate"], alone["trials"]) == (1e-3, {})
+    assert not (tmp_path / "one/rate-0.001").exists(), "one rate needs no trial"
