@@ -25,7 +25,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from run import HERE, once, recipe_text, train
+from run import HERE, once, plainly, recipe_text, train
 
 import dragoman
 from dragoman.config import make_config, read_toml
@@ -151,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -19,7 +19,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from run import once
+from run import once, plainly
 
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments
@@ -194,4 +194,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from run import plainly
+
 import dragoman
 from dragoman.config import make_config, merge
 from dragoman.engines import ModuleEngine
@@ -150,4 +152,4 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 import torch
+from run import plainly
 
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared, prepare
@@ -90,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

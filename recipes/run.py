@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from dragoman.config import make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared
 from dragoman.decoding import TextScorer, summarize
 from dragoman.decoding.judge import read_test_set
+from dragoman.errors import DragomanError
 from dragoman.evaluation import group_references, score
 from dragoman.text import read_lines
 
@@ -128,6 +130,15 @@ def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[st
     }
 
 
+def plainly(work: Callable[[], None]) -> None:
+    """Do the work of a script; a mistake that its user can mend is a message on standard error, not a traceback."""
+    try:
+        work()
+    except (DragomanError, OSError) as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        raise SystemExit(getattr(error, "exit_code", 1)) from None
+
+
 def main() -> None:
     """Train all seeds, judge, print the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,4 +174,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -18,10 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from run import plainly
+
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments, read_toml
 from dragoman.evaluation import score
 from dragoman.files import make_directory
+from dragoman.text import read_lines
 
 RECIPE = Path(__file__).parent / "sigmorphon2020-g2p.toml"
 LANGUAGES = ("ady", "arm", "bul", "dut", "fre", "geo", "gre", "hin", "hun", "ice", "jpn", "kor", "lit", "rum", "vie")
@@ -30,7 +33,7 @@ METRICS = ("word_error", "per")
 
 def read_words(file: Path, language: str) -> tuple[list[str], list[str]]:
     """The sources and targets of one file of the task."""
-    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [line.text.split("\t") for line in read_lines(file)]
     letters = [" ".join(unicodedata.normalize("NFD", word).replace(" ", "_")) for word, _ in rows]
     return [f"{language} {word}" for word in letters], [phonemes for _, phonemes in rows]
 
@@ -87,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

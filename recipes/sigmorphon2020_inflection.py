@@ -16,7 +16,7 @@ import json
 import os
 from pathlib import Path
 
-from run import judged, train
+from run import judged, plainly, train
 
 from dragoman.files import make_directory
 
@@ -70,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

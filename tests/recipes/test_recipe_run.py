@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import run
 
+from dragoman.errors import DataError
 from end_to_end import small
 
 RECIPE = """
@@ -102,3 +103,21 @@ def test_an_interrupted_seed_goes_on_and_stops_the_rest(recipe, folder, monkeypa
         recipe("--seeds", "1,2", "--test")
     assert ended.value.code == 130
     assert not (folder / "runs/toy/result-test.json").exists()
+
+
+def test_what_a_user_can_mend_is_a_message_and_an_exit_status(recipe, folder: Path, capsys) -> None:
+    (folder / "train.t").unlink()
+    with pytest.raises(SystemExit) as stopped:
+        run.plainly(recipe)
+    assert stopped.value.code == DataError.exit_code
+    message = capsys.readouterr().err
+    assert message.startswith(f"run.py: {folder / 'train.t'}: ")
+    assert "Traceback" not in message
+
+
+def test_a_mistake_of_the_program_keeps_its_traceback() -> None:
+    def fail() -> None:
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        run.plainly(fail)
