@@ -46,6 +46,7 @@ CHOICES = [
     {"tie_embeddings": "all"},
     {"tie_embeddings": "decoder", "norm": "post", "activation": "gelu"},
     {"tie_embeddings": "none", "bias": False, "generator_bias": True, "positions": "concatenated", "d_k": 5, "d_v": 3},
+    {"positions": "rotary", "d_k": 6},
 ]
 
 
@@ -102,7 +103,7 @@ def test_what_is_not_certain_is_left_to_others(tmp_path: Path, monkeypatch: pyte
     assert is_light(directory, engine="native")
     for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}, {"precision": "int4"}):
         assert not is_light(directory, **changes)
-    assert not is_light(save(tmp_path / "rotary", positions="rotary"))
+    assert not is_light(save(tmp_path / "relative", positions="relative"))
     monkeypatch.setattr(light, "load_library", lambda: "there is none")
     assert not is_light(directory)
 

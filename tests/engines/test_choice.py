@@ -12,7 +12,7 @@ from dragoman.engines.native import load_library
 from dragoman.engines.reading import read_recipe
 from dragoman.errors import ConfigError
 from dragoman.models import build_model
-from dragoman.nn import Transformer
+from dragoman.nn import SinusoidalPositions, Transformer
 
 LIBRARY = load_library()
 needs_library = pytest.mark.skipif(isinstance(LIBRARY, str), reason=str(LIBRARY))
@@ -113,11 +113,22 @@ def test_parts_that_are_not_known_are_left_to_their_modules(spoil, told: str) ->
         choose_engine(model, precision="int8")
 
 
-@pytest.mark.parametrize("positions", ["rotary", "relative"])
-def test_positions_inside_attention_are_left_to_it(positions: str) -> None:
-    if positions not in str(ModelConfig.types()["positions"]):
-        pytest.skip("there are no such positions")
-    assert type(choose_engine(small(positions=positions))[0]) is ModuleEngine
+def test_what_relative_positions_add_to_scores_is_left_to_them() -> None:
+    engine, reason = choose_engine(small(positions="relative"))
+    assert type(engine) is ModuleEngine
+    assert "inside attention" in reason
+
+
+def test_layers_that_differ_in_their_positions_are_left_to_their_modules() -> None:
+    turned = small(positions="rotary")
+    assert type(choose_engine(turned)[0]) is not ModuleEngine
+    turned.decoder.layers[-1].self_attention.positions = None
+    with pytest.raises(NotPlain, match="inside attention"):
+        read_recipe(turned)
+    both = small(positions="rotary")
+    both.source_embedding.positions = SinusoidalPositions(both.source_embedding.tokens.d_model)
+    with pytest.raises(NotPlain, match="both added and inside"):
+        read_recipe(both)
 
 
 def test_unknown_names_are_mistakes() -> None:

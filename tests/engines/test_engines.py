@@ -74,13 +74,15 @@ def cases(draw: st.DrawFn) -> Case:
     odd_heads = draw(st.booleans())
     tied = draw(st.sampled_from(["none", "decoder", "all"]))
     vocab = draw(st.sampled_from([9, 37, 64]))
+    d_k = draw(st.integers(1, 40)) if odd_heads else None
+    turned = [] if (d_k or d_model // heads) % 2 else ["rotary"]
     config = ModelConfig(
         family="causal" if causal else "transformer",
         source_vocab=None if causal else vocab,
         target_vocab=vocab,
         d_model=d_model,
         num_heads=heads,
-        d_k=draw(st.integers(1, 40)) if odd_heads else None,
+        d_k=d_k,
         d_v=draw(st.integers(1, 70)) if odd_heads else None,
         d_ff=draw(st.sampled_from([3, 16, 70])),
         num_encoder_layers=draw(st.integers(0, 3)),
@@ -90,7 +92,7 @@ def cases(draw: st.DrawFn) -> Case:
         activation=draw(st.sampled_from(["relu", "gelu", "silu"])),
         bias=draw(st.booleans()),
         generator_bias=draw(st.booleans()),
-        positions=draw(st.sampled_from(["interleaved", "concatenated"])),
+        positions=draw(st.sampled_from(["interleaved", "concatenated", *turned])),
         tie_embeddings="decoder" if causal and tied == "all" else tied,
     )
     lengths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=6))

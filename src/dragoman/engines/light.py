@@ -40,7 +40,7 @@ def open_light(
     """
     certain = device == "cpu" or (device == "auto" and has_no_accelerator())
     library = load_library()
-    plain = config.family == "transformer" and config.positions in ("interleaved", "concatenated")
+    plain = config.family == "transformer" and config.positions != "relative"
     if not (certain and plain and engine in ("auto", "native") and precision in PRECISIONS):
         return None
     if isinstance(library, str):

@@ -15,7 +15,7 @@ from dragoman.engines.reading import read_recipe
 from dragoman.engines.recipe import Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
-from dragoman.nn import CausalLM, DecoderCache, Transformer
+from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, Transformer
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
 
 PRECISIONS = ("float32", "int8")
@@ -62,7 +62,7 @@ class PackedEngine(ModuleEngine):
         if recipe.source is None or recipe.encoder is None or not recipe.crosses:
             return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder])
         mask = (source != recipe.shape.pad)[:, None, None, :]
-        x = _embed(recipe.source, source, added_positions(self.model, "source", 0, source.shape[1]))
+        x = self._embed(recipe.source, source, "source", 0)
         for layer in self._encoder:
             x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
             x = layer.feed_forward(x)
@@ -81,7 +81,7 @@ class PackedEngine(ModuleEngine):
     ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         target = self.recipe.target
-        x = _embed(target, tokens[:, None], added_positions(self.model, "target", state.length, 1))
+        x = self._embed(target, tokens[:, None], "target", state.length)
         for layer, cache in zip(self._decoder, state.layers, strict=True):
             x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
             if layer.cross is not None and cache.cross is not None:
@@ -96,6 +96,12 @@ class PackedEngine(ModuleEngine):
     ) -> Float[Tensor, "batch labels"]:
         """Teacher forcing: log-probability of each token of the framed target after its first."""
         return exact_log_probabilities(self, source, target)
+
+    def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
+        rows = F.embedding(ids, embedding.rows) * embedding.scale
+        if embedding.layout == "rotary":
+            return rows
+        return rows + added_positions(self.model, side, start, ids.shape[1])
 
 
 def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
@@ -136,10 +142,6 @@ def _int8_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None)
     sums = multiply(values, weight) if multiply else values.double() @ weight.double()
     product = sums.float() * (scale * row_scale)
     return (product if bias is None else product + bias).view(*x.shape[:-1], -1)
-
-
-def _embed(embedding: Embedding[Tensor], ids: Tensor, positions: Tensor) -> Tensor:
-    return F.embedding(ids, embedding.rows) * embedding.scale + positions
 
 
 def _normed(x: Tensor, norm: Norm[Tensor]) -> Tensor:
@@ -183,6 +185,7 @@ class _Attention:
             pack(matrix, precision) for matrix in (attention.query, attention.key_value, attention.output)
         )
         self.heads, self.keys = recipe.shape.heads, recipe.shape.heads * recipe.shape.d_k
+        self.positions = RotaryPositions(recipe.shape.d_k) if recipe.target.layout == "rotary" else AttentionPositions()
         self.residual = _Residual(attention.norm, recipe.shape.pre_norm)
 
     def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,13 +193,22 @@ class _Attention:
         return self._split(packed[..., : self.keys]), self._split(packed[..., self.keys :])
 
     def to_itself(self, x: Tensor, mask: Bool[Tensor, "batch 1 1 src"]) -> Tensor:
-        return self.mix(x, *self.keys_and_values(x), mask)
+        query, key, value = self._placed(x, 0)
+        return self._weigh(query, key, value, mask)
 
     def to_past(self, x: Tensor, cache: GrowingCache) -> Tensor:
-        return self.mix(x, *cache.append(*self.keys_and_values(x)), None)
+        query, key, value = self._placed(x, cache.length)
+        return self._weigh(query, *cache.append(key, value), None)
 
     def mix(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        mixed = F.scaled_dot_product_attention(self._split(self.query(x)), key, value, attn_mask=mask)
+        return self._weigh(self._split(self.query(x)), key, value, mask)
+
+    def _placed(self, x: Tensor, start: int) -> tuple[Tensor, Tensor, Tensor]:
+        key, value = self.keys_and_values(x)
+        return *self.positions.place(self._split(self.query(x)), key, start), value
+
+    def _weigh(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:

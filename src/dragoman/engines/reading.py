@@ -20,6 +20,7 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
+    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
     Transformer,
@@ -52,8 +53,9 @@ def read_recipe(model: Transformer | CausalLM) -> Recipe[Tensor]:
     for stack in stacks:
         _check_stack(stack, first, crosses=isinstance(model, Transformer) and stack is model.decoder)
     _need(type(model.generator).forward is nn.Linear.forward, "the generator is not one linear map")
-    target = _embedding(model.target_embedding if isinstance(model, Transformer) else model.embedding)
-    source = _embedding(model.source_embedding) if isinstance(model, Transformer) else target
+    turns = isinstance(attend.positions, RotaryPositions)
+    target = _embedding(model.target_embedding if isinstance(model, Transformer) else model.embedding, turns=turns)
+    source = _embedding(model.source_embedding, turns=turns) if isinstance(model, Transformer) else target
     encoder = model.encoder if isinstance(model, Transformer) else None
     shape = Shape(
         d_model=attend.d_model,
@@ -101,14 +103,17 @@ def _activation(block: FeedForward) -> str:
     return known
 
 
-def _embedding(embedding: nn.Module) -> tuple[float, str | None]:
-    """What its rows are multiplied by, and the layout of its sinusoids."""
+def _embedding(embedding: nn.Module, *, turns: bool) -> tuple[float, str | None]:
+    """What its rows are multiplied by, and the layout of its sinusoids; of none where queries and keys are turned."""
     _need(type(embedding) is InputEmbedding, "an embedding is of its own kind")
     assert isinstance(embedding, InputEmbedding)
     tokens, positions = embedding.tokens, embedding.positions
     _need(type(tokens) in (TokenEmbedding, ScaledEmbedding), "an embedding of tokens is of its own kind")
-    _need(type(positions) in (SinusoidalPositions, PositionTable), "positions are of their own kind")
     scale = tokens.scale if isinstance(tokens, ScaledEmbedding) else math.sqrt(tokens.d_model)
+    if turns:
+        _need(positions is None, "positions are both added and inside attention")
+        return scale, "rotary"
+    _need(type(positions) in (SinusoidalPositions, PositionTable), "positions are of their own kind")
     return scale, positions.layout if isinstance(positions, SinusoidalPositions) else None
 
 
@@ -133,17 +138,18 @@ def _check_stack(stack: Encoder | Decoder, like: EncoderLayer | DecoderLayer, *,
         if isinstance(layer, DecoderLayer) and layer.cross_attention_residual is not None:
             residuals.append(layer.cross_attention_residual)
         for attend in attentions:
-            _check_attention(attend, like.self_attention)
+            _check_attention(attend, like.self_attention, turned=attend is layer.self_attention)
         for residual in residuals:
             _need(type(residual) is kind, "residual connections are of their own kind")
 
 
-def _check_attention(attend: nn.Module, first: nn.Module) -> None:
+def _check_attention(attend: nn.Module, first: nn.Module, *, turned: bool) -> None:
     _need(type(attend) is MultiHeadAttention, "an attention is of its own kind")
     assert isinstance(attend, MultiHeadAttention)
     assert isinstance(first, MultiHeadAttention)
     _need(attend.weigh is attention_weights, "attention weighs in its own way")
-    _need(attend.positions is None, "positions are inside attention")
+    kind = type(first.positions) if turned else type(None)
+    _need(kind in (type(None), RotaryPositions) and type(attend.positions) is kind, "positions are inside attention")
     _need((attend.num_heads, attend.d_k, attend.d_v) == (first.num_heads, first.d_k, first.d_v), "heads differ")
 
 

@@ -92,7 +92,7 @@ class Stack(Generic[A]):
 class Embedding(Generic[A]):
     """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and how sinusoids are laid out in a row.
 
-    The layout is None where positions are no sinusoids.
+    The layout is `rotary` where positions turn queries and keys instead, None where rows of another kind are added.
     """
 
     rows: A
@@ -113,7 +113,7 @@ class Shape(NamedTuple):
         activation: `relu`, `gelu` or `silu`.
         pad: id that fills rows up.
         scales: what the rows of the source and the target embedding are multiplied by.
-        layouts: of their sinusoids.
+        layouts: of their sinusoids; as in `Embedding`.
         layers: of encoder and decoder; None where there is no encoder.
         ends: whether a norm ends each.
     """

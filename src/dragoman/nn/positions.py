@@ -56,12 +56,13 @@ class RotaryPositions(AttentionPositions):
         self, query: Float[Tensor, "batch heads new d_k"], key: Float[Tensor, "batch heads new d_k"], start: int
     ) -> tuple[Float[Tensor, "batch heads new d_k"], Float[Tensor, "batch heads new d_k"]]:
         """Both, turned; in float32 where they are narrower."""
-        turns = self._turns(start, query)
+        turns = self.turns(start, query.shape[-2], query)
         return _turned(query, turns), _turned(key, turns)
 
-    def _turns(self, start: int, like: Tensor) -> Complex[Tensor, "new pairs"]:
+    def turns(self, start: int, length: int, like: Tensor) -> Complex[Tensor, "{length} pairs"]:
+        """The complex numbers that positions `start`, `start + 1`, … multiply by; of `like`'s device, not narrower."""
         wide = torch.promote_types(like.dtype, torch.float32)
-        rows = self.waves.table(start + like.shape[-2], like.new_empty(0, dtype=wide))[start:]
+        rows = self.waves.table(start + length, like.new_empty(0, dtype=wide))[start:]
         sine, cosine = rows.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.complex(cosine, sine)
 

@@ -81,11 +81,16 @@ def learned(model: Model, hidden: object, ids: tuple[Tensor, ...]) -> tuple[Tens
 
 @each_kind
 @pytest.mark.parametrize(
-    ("family", "norm", "bias"),
-    [("transformer", "post", True), ("transformer", "pre", True), ("causal", "post", True), ("masked", "pre", False)],
-)
-def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias):
-    model = a_model(family, norm=norm, bias=bias, tie_embeddings="all" if family == "transformer" else "none")
+    ("family", "norm", "bias", "positions"),
+    [
+        ("transformer", "post", True, "interleaved"), ("transformer", "pre", True, "concatenated"),
+        ("transformer", "pre", True, "rotary"), ("causal", "post", True, "interleaved"),
+        ("causal", "pre", False, "rotary"), ("masked", "pre", False, "interleaved"),
+    ],
+)  # fmt: skip
+def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, positions):
+    tied = "all" if family == "transformer" else "none"
+    model = a_model(family, norm=norm, bias=bias, positions=positions, tie_embeddings=tied)
     ids = inputs_of(model)
     assert hidden_module.is_plain(model)
     vectors, grads = learned(model, training_hidden(model), ids)
@@ -187,7 +192,7 @@ def test_evaluation_drops_nothing(kernels):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"activation": "gelu"}, {"positions": "rotary"}, {"attention_dropout": 0.1}, {"d_model": 24}, {"d_v": 32}],
+    [{"activation": "gelu"}, {"positions": "relative"}, {"attention_dropout": 0.1}, {"d_model": 24}, {"d_v": 32}],
     ids=str,
 )
 def test_other_parts_are_left_to_the_modules(settings, monkeypatch):

@@ -28,7 +28,7 @@ from dragoman.errors import ConfigError
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
-LAYOUTS = (None, "interleaved", "concatenated")
+LAYOUTS = (None, "interleaved", "concatenated", "rotary")
 
 # The ids of an output and of what ends it, and the log-probability of each.
 Output = tuple[list[int], list[float]]

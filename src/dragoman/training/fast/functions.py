@@ -10,7 +10,7 @@ from ctypes import byref
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -66,9 +66,13 @@ def self_attention(
     matrix: Float[Tensor, "packed d_model"],
     bias: Float[Tensor, " packed"] | None,
     output: Float[Tensor, "d_model values"],
+    turns: Complex[Tensor, "rows pairs"] | None = None,
 ) -> Float[Tensor, "rows d_model"]:
-    """Multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2)."""
-    return _SelfAttention.apply(kernels, layout, x, matrix, bias, output)
+    """Multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2).
+
+    Queries and keys are multiplied by `turns`, if there are any: rotary positions.
+    """
+    return _SelfAttention.apply(kernels, layout, x, matrix, bias, output, turns)
 
 
 def cross_attention(
@@ -138,23 +142,28 @@ class _FeedForward(torch.autograd.Function):
 class _SelfAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, matrix: Tensor, bias: Tensor | None, output: Tensor
-    ) -> Tensor:
+        ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, matrix: Tensor, bias: Tensor | None, output: Tensor,
+        turns: Tensor | None,
+    ) -> Tensor:  # fmt: skip
         packed = _linear(x, matrix, bias)
+        if turns is not None:
+            _turn(packed, layout.heads, turns)
         mixed, weights = attend(kernels, layout, *_three(packed))
-        ctx.save_for_backward(x, matrix, output, packed, mixed, weights)
+        ctx.save_for_backward(x, matrix, output, packed, mixed, weights, turns)
         ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
         return mixed @ output.t()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
-        x, matrix, output, packed, mixed, weights = ctx.saved_tensors
+        x, matrix, output, packed, mixed, weights, turns = ctx.saved_tensors
         grad = grads[0].contiguous()
         by_output, by_mixed, by_packed = grad.t() @ mixed, grad @ output, torch.empty_like(packed)
         attend_back(ctx.kernels, ctx.layout, _three(packed), weights, by_mixed, _three(by_packed))
+        if turns is not None:
+            _turn(by_packed, ctx.layout.heads, turns.conj())
         by_bias = _column_sums(ctx.kernels, by_packed) if ctx.has_bias else None
-        return None, None, by_packed @ matrix, by_packed.t() @ x, by_bias, by_output
+        return None, None, by_packed @ matrix, by_packed.t() @ x, by_bias, by_output, None
 
 
 class _CrossAttention(torch.autograd.Function):
@@ -191,6 +200,12 @@ class _CrossAttention(torch.autograd.Function):
 
 def _linear(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return x @ matrix.t() if bias is None else torch.addmm(bias, x, matrix.t())
+
+
+def _turn(packed: Tensor, heads: int, turns: Tensor) -> None:
+    # in place: queries and keys are the first two thirds of the columns
+    pairs = packed[:, : packed.shape[1] // 3 * 2].unflatten(1, (2 * heads, -1, 2))
+    torch.view_as_complex(pairs).mul_(turns[:, None])
 
 
 def _two(packed: Tensor) -> tuple[Tensor, Tensor]:

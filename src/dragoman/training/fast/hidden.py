@@ -24,6 +24,7 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
+    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
     Transformer,
@@ -35,7 +36,7 @@ from dragoman.training.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, 
 Model = Transformer | CausalLM | MaskedLM
 PARTS = (
     Transformer, CausalLM, MaskedLM, Encoder, Decoder, EncoderLayer, DecoderLayer, InputEmbedding, TokenEmbedding,
-    SinusoidalPositions, Generator, Dropout, nn.Linear, nn.ModuleList, nn.Identity,
+    SinusoidalPositions, RotaryPositions, Generator, Dropout, nn.Linear, nn.ModuleList, nn.Identity,
 )  # fmt: skip
 # Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.
 LONGEST = 256
@@ -45,9 +46,9 @@ def training_hidden(model: Model) -> Callable[..., Tensor]:
     """What stands for `model.hidden` in training: the same vectors and gradients, to rounding, sooner.
 
     At positions of padding, which nobody looks at, it gives zeros. Where it does not apply (other parts than those
-    that `dragoman.models` puts together for the paper's model, another device or precision, observers, no gradients,
-    no compiled library, sequences above 256) it calls `model.hidden`. Dropout draws other numbers than the modules,
-    from PyTorch's generator as they do.
+    that `dragoman.models` puts together for the paper's model or for rotary positions, another device or precision,
+    observers, no gradients, no compiled library, sequences above 256) it calls `model.hidden`. Dropout draws other
+    numbers than the modules, from PyTorch's generator as they do.
     """
 
     def hidden(*ids: Tensor) -> Tensor:
@@ -80,8 +81,10 @@ def _is_plain_part(part: nn.Module) -> bool:
     if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
         return False
     if type(part) is MultiHeadAttention:
-        silent = not part._observers and part.weigh is attention_weights and part.positions is None
-        return silent and part.d_k == part.d_v and part.d_k % ALIGNED == 0 and not (part.dropout and part.training)
+        silent = not part._observers and part.weigh is attention_weights
+        known = type(part.positions) in (type(None), RotaryPositions)
+        fits = part.d_k == part.d_v and part.d_k % ALIGNED == 0
+        return silent and known and fits and not (part.dropout and part.training)
     if type(part) is FeedForward:
         return part.activation is F.relu and part.inner.out_features % ALIGNED == 0
     if type(part) is nn.LayerNorm:
@@ -101,15 +104,16 @@ def _ends_well(stack: Encoder | Decoder) -> bool:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a batch without its padding: which places hold tokens, and how many each sentence has."""
+    """One side of a batch without its padding: which places hold tokens, which those are, how many of each sentence."""
 
     kept: Tensor
+    places: Tensor
     lengths: Tensor
 
     @classmethod
     def of(cls, ids: Tensor, pad: int) -> _Side:
         kept = ids != pad
-        return cls(kept, kept.sum(1))
+        return cls(kept, torch.arange(ids.shape[1]).expand(ids.shape)[kept], kept.sum(1))
 
     def spread(self, rows: Tensor) -> Tensor:
         """Rows back in their places, zeros elsewhere."""
@@ -146,15 +150,14 @@ class _Run:
         x = embedding.tokens(ids[side.kept][None])[0]
         if embedding.positions is not None:
             assert isinstance(embedding.positions, SinusoidalPositions)
-            places = torch.arange(ids.shape[1]).expand(ids.shape)[side.kept]
-            x = x + embedding.positions.table(ids.shape[1], x)[places]
+            x = x + embedding.positions.table(ids.shape[1], x)[side.places]
         return embedding.dropout(x)
 
     def encode(self, encoder: Encoder, x: Tensor, side: _Side) -> Tensor:
         sublayers: list[SubLayer] = []
         for layer in _layers(encoder):
             own = self.layout(side, side, layer.self_attention)
-            sublayers.append((layer.self_attention_residual, self.attention(layer.self_attention, own)))
+            sublayers.append((layer.self_attention_residual, self.self_attention(layer.self_attention, own, side)))
             sublayers.append((layer.feed_forward_residual, self.feed_forward(layer.feed_forward)))
         return self.stack(sublayers, encoder.norm, x)
 
@@ -164,12 +167,12 @@ class _Run:
         sublayers: list[SubLayer] = []
         for layer in _layers(decoder):
             own = self.layout(side, side, layer.self_attention, causal=True)
-            sublayers.append((layer.self_attention_residual, self.attention(layer.self_attention, own)))
+            sublayers.append((layer.self_attention_residual, self.self_attention(layer.self_attention, own, side)))
             if layer.cross_attention is not None:
                 assert memory is not None
                 assert source is not None
                 across = self.layout(side, source, layer.cross_attention)
-                attend = self.attention(layer.cross_attention, across, memory)
+                attend = self.cross_attention(layer.cross_attention, across, memory)
                 sublayers.append((layer.cross_attention_residual, attend))
             sublayers.append((layer.feed_forward_residual, self.feed_forward(layer.feed_forward)))
         return self.stack(sublayers, decoder.norm, x)
@@ -194,17 +197,18 @@ class _Run:
     def layout(self, queries: _Side, keys: _Side, part: MultiHeadAttention, *, causal: bool = False) -> Layout:
         return Layout.of(queries.lengths, keys.lengths, part.num_heads, self.kernels.lanes, causal=causal)
 
-    def attention(
-        self, part: MultiHeadAttention, layout: Layout, memory: Tensor | None = None
-    ) -> Callable[[Tensor], Said]:
-        weights = (part.projection.weight, part.projection.bias, part.output.weight)
-
+    def self_attention(self, part: MultiHeadAttention, layout: Layout, side: _Side) -> Callable[[Tensor], Said]:
         def attend(x: Tensor) -> Said:
-            if memory is None:
-                return self_attention(self.kernels, layout, x, *weights), part.output.bias
-            return cross_attention(self.kernels, layout, x, memory, *weights), part.output.bias
+            positions, turns = part.positions, None
+            if positions is not None:
+                assert isinstance(positions, RotaryPositions)
+                turns = positions.turns(0, side.kept.shape[1], x)[side.places]
+            return self_attention(self.kernels, layout, x, *_weights(part), turns), part.output.bias
 
         return attend
+
+    def cross_attention(self, part: MultiHeadAttention, layout: Layout, memory: Tensor) -> Callable[[Tensor], Said]:
+        return lambda x: (cross_attention(self.kernels, layout, x, memory, *_weights(part)), part.output.bias)
 
     def feed_forward(self, part: FeedForward) -> Callable[[Tensor], Said]:
         def transform(x: Tensor) -> Said:
@@ -213,6 +217,10 @@ class _Run:
             return feed_forward(self.kernels, x, *weights, drop), part.outer.bias
 
         return transform
+
+
+def _weights(part: MultiHeadAttention) -> tuple[Tensor, Tensor | None, Tensor]:
+    return part.projection.weight, part.projection.bias, part.output.weight
 
 
 def _layers(stack: Encoder | Decoder) -> list[Any]:

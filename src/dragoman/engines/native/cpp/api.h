@@ -27,7 +27,9 @@ typedef struct {
     const float* rows; /* [count, d_model]; must outlive the model */
     int64_t count;
     float scale;
-    int32_t layout; /* of sinusoids, made here: 1 interleaved, 2 concatenated; 0: the caller gives positions */
+    /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys are turned
+       (rotary positions); 0: the caller gives positions, which are added. */
+    int32_t layout;
 } DragomanTable;
 
 /* Matrices of a layer: query, key and value, output, inner, outer; of a decoder layer with cross-attention: query, key

@@ -13,7 +13,8 @@ constexpr int ROWS_EACH = 24;  // with fewer, members share the rows of a stage 
 void decode_layers(State& state, const Step& step, Pass& pass) {
     const Model& m = state.model;
     const size_t width = m.key_values();
-    for (int row = pass.begin(); row < pass.end(); ++row) pass.embed(m.target, row, step.tokens[row], step.position);
+    for (int row = pass.begin(); row < pass.end(); ++row)
+        pass.embed(m.target, m.target_positions, row, step.tokens[row], step.position);
     pass.wait();
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
         const Layer& layer = m.decoder.layers[i];
@@ -21,6 +22,7 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
         const Output key_value{newest.data + i * newest.rows * width, width, Activation::none, false};
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, key_value}});
+        pass.turn(m.target_positions, key_value.data, width, [&](int) { return step.position; });
         pass.attend(
             [&](int row, const float** where) {
                 const int* past = state.past[row].data();

@@ -22,9 +22,11 @@ void encode_some(State& state, const Source& source, const float* positions, Scr
     const int start = state.first[from], rows = state.first[to - 1] + state.tokens[to - 1] - start;
     const size_t width = m.key_values();
     Pass pass(m, s, member, 0, rows);
+    const auto position = [&](int row) {
+        return positions + static_cast<size_t>(source.places[start + row]) * m.source_positions.width;
+    };
     for (int row = pass.begin(); row < pass.end(); ++row)
-        pass.embed(m.source, row, source.ids[start + row],
-                   positions + static_cast<size_t>(source.places[start + row]) * m.d_model);
+        pass.embed(m.source, m.source_positions, row, source.ids[start + row], position(row));
     pass.wait();
     const auto sentence_of = [&](int row) {
         return static_cast<int>(std::upper_bound(state.first.begin() + from, state.first.begin() + to, start + row) -
@@ -33,6 +35,7 @@ void encode_some(State& state, const Source& source, const float* positions, Scr
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
+        pass.turn(m.source_positions, s.key_value, width, position);
         pass.attend(
             [&](int row, const float** where) {
                 const int sentence = sentence_of(row), count = state.tokens[sentence];

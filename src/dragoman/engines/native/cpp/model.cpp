@@ -23,8 +23,9 @@ Model::Model(const DragomanModel& spec)
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
       pad(spec.pad),
-      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model),
-      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model),
+      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model, spec.d_k),
+      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model, spec.d_k),
+      nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
     source = {spec.source.rows, spec.source.count, spec.source.scale};
     target = {spec.target.rows, spec.target.count, spec.target.scale};
@@ -173,7 +174,8 @@ std::unique_ptr<State> run_start(const Model& m, const int64_t* ids, int batch, 
 void run_step(State& state, const Step& given, int threads) {
     const Model& m = state.model;
     Step step = given;
-    if (!step.position) step.position = m.target_positions.rows(state.length + 1) + size_t{1} * state.length * m.d_model;
+    if (!step.position)
+        step.position = m.target_positions.rows(state.length + 1) + size_t{1} * state.length * m.target_positions.width;
     m.decoding.run(state.rows, m.useful(state.rows, threads), [&](int some) { decode(state, step, some); });
 }
 

@@ -54,6 +54,7 @@ class Model {
     Stack encoder, decoder;
     Table source, target;
     mutable Positions source_positions, target_positions;
+    const std::vector<float> nothing;  // added to tokens where positions are not
     Packed generator;
     double work = 0.0;  // multiplications of one decoder row
 

@@ -20,8 +20,20 @@ class Pass {
         : m(model), s(scratch), member_(member), row_0(row_0), row_1(row_1) {}
 
     // x = embedding of an id at a position
-    void embed(const Table& table, int row, int64_t id, const float* position) {
-        m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, position, m.d_model, x(row));
+    void embed(const Table& table, const Positions& positions, int row, int64_t id, const float* position) {
+        const float* added = positions.turns() ? m.nothing.data() : position;
+        m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
+    }
+
+    // Turns queries, and keys in as many rows `width` apart, by the angles of their positions, where that is done.
+    template <class Position>
+    void turn(const Positions& positions, float* keys, size_t width, Position position) {
+        if (!positions.turns()) return;
+        for (int row = begin(); row < end(); ++row) {
+            turn_row(s.query + row * s.query_stride, position(row));
+            turn_row(keys + row * width, position(row));
+        }
+        member_.wait();
     }
 
     // What a sublayer with this norm reads. Pre-norm: the norm of x. Post-norm: x itself, once the norm that is still
@@ -109,6 +121,16 @@ class Pass {
     Scratch& s;
 
   private:
+    // Columns 2i and 2i + 1 of each head are a complex number; `angles` has a sine and a cosine for each.
+    void turn_row(float* row, const float* angles) const {
+        for (int head = 0; head < m.heads.count; ++head, row += m.heads.d_k)
+            for (int i = 0; i < m.heads.d_k; i += 2) {
+                const float sine = angles[i], cosine = angles[i + 1], a = row[i], b = row[i + 1];
+                row[i] = a * cosine - b * sine;
+                row[i + 1] = a * sine + b * cosine;
+            }
+    }
+
     Operand prepared(const Norm* due, const Norm* norm) {
         const bool copied = norm || m.precision != Precision::float32;
         if (!copied && !due) return plain(s.x, s.x_stride);

@@ -5,9 +5,10 @@
 
 namespace dragoman {
 
-Positions::Positions(Layout layout, int d_model) : layout_(layout), d_model_(d_model) {
-    for (int pair = 0; pair < d_model && layout != Layout::given; pair += 2)
-        wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(d_model)));
+Positions::Positions(Layout layout, int d_model, int d_k)
+    : width(layout == Layout::rotary ? d_k : d_model), layout_(layout) {
+    for (int pair = 0; pair < width && layout != Layout::given; pair += 2)
+        wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(width)));
 }
 
 const float* Positions::rows(int count) {
@@ -15,10 +16,10 @@ const float* Positions::rows(int count) {
     if (count > made_) {
         int more = made_ ? made_ : 64;
         while (more < count) more *= 2;
-        const size_t width = d_model_;
-        std::unique_ptr<float[]> table(new float[more * width]);
-        if (made_) std::memcpy(table.get(), tables_.back().get(), sizeof(float) * made_ * width);
-        for (int position = made_; position < more; ++position) fill(position, table.get() + position * width);
+        const size_t each = width;
+        std::unique_ptr<float[]> table(new float[more * each]);
+        if (made_) std::memcpy(table.get(), tables_.back().get(), sizeof(float) * made_ * each);
+        for (int position = made_; position < more; ++position) fill(position, table.get() + position * each);
         tables_.push_back(std::move(table));
         made_ = more;
     }
@@ -32,7 +33,7 @@ void Positions::fill(int position, float* row) const {
         const double angle = position / wavelengths_[i];
         const bool apart = layout_ == Layout::concatenated;
         row[apart ? i : 2 * i] = static_cast<float>(std::sin(angle));
-        if (2 * i + 1 < d_model_) row[apart ? sines + i : 2 * i + 1] = static_cast<float>(std::cos(angle));
+        if (2 * i + 1 < width) row[apart ? sines + i : 2 * i + 1] = static_cast<float>(std::cos(angle));
     }
 }
 

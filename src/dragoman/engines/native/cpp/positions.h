@@ -1,4 +1,5 @@
-// Sinusoids of positions (paper 3.5), made when they are first needed.
+// Sinusoids of positions (paper 3.5), made when they are first needed: rows added to tokens, or the angles by which
+// rotary positions turn queries and keys.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +9,23 @@
 
 namespace dragoman {
 
-enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2 };
+enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3 };
 
 class Positions {
   public:
-    Positions(Layout layout, int d_model);
+    // Rows are as wide as what they are added to, or as a head's queries where they turn those.
+    Positions(Layout layout, int d_model, int d_k);
 
-    // Rows [0, count), `d_model` numbers each; they stay where they are.
+    // Rows [0, count), `width` numbers each; they stay where they are.
     const float* rows(int count);
+    bool turns() const { return layout_ == Layout::rotary; }
+
+    const int width;
 
   private:
     void fill(int position, float* row) const;
 
     const Layout layout_;
-    const int d_model_;
     std::vector<double> wavelengths_;  // of each pair of columns, divided by 2 pi
     std::mutex mutex_;
     std::vector<std::unique_ptr<float[]>> tables_;  // each twice as long as the one before, which others may still read
