@@ -63,7 +63,7 @@ def test_what_is_given_is_kept_and_the_rest_fits_it(chosen):
 
 def test_the_rate_falls_to_the_end_where_that_is_known(chosen):
     plain = chosen(450_000).training
-    assert (plain.schedule, plain.learning_rate) == ("cosine", 1.5e-3)
+    assert (plain.schedule, plain.learning_rate) == ("cosine", 3e-3)
     assert chosen(450_000, training={"max_steps": 100}).training.schedule == "cosine"
     timed = chosen(450_000, training={"max_minutes": 5}).training
     assert (timed.schedule, timed.learning_rate) == ("inverse_sqrt", 1e-3)
@@ -78,7 +78,14 @@ def test_the_rate_never_rises_for_more_than_half_of_the_run(chosen, steps, warmu
 
 def test_narrow_models_take_larger_steps_up_to_a_bound(chosen):
     rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 128, 192, 256, 512)]
-    assert rates == [3e-3, 3e-3, 2e-3, 1.5e-3, 7.5e-4]
+    assert rates == [6e-3, 6e-3, 4e-3, 3e-3, 1.5e-3]
+
+
+def test_pairs_are_turned_by_their_positions_where_heads_can_be(chosen):
+    assert chosen(450_000).model.positions == "rotary"
+    assert chosen(450_000, model={"d_model": 90, "num_heads": 2}).model.positions == "interleaved", "45 columns a head"
+    assert chosen(450_000, model={"d_model": 90, "num_heads": 2, "d_k": 8, "d_v": 8}).model.positions == "rotary"
+    assert chosen(450_000, model={"positions": "concatenated"}).model.positions == "concatenated"
 
 
 @pytest.mark.parametrize(("steps", "span"), [(1, 1), (80, 10), (4000, 500), (8000, 1000), (500_000, 1000)])

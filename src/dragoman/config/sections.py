@@ -66,8 +66,8 @@ class ModelConfig(Section):
     tie_embeddings: Literal["none", "decoder", "all"] | None = setting(
         default=None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
     )
-    positions: Literal["interleaved", "concatenated", "rotary", "relative"] = setting(
-        default="interleaved",
+    positions: Literal["interleaved", "concatenated", "rotary", "relative"] | None = setting(
+        default=None,
         description="sinusoids added to the embedding, by the layout of their columns (paper 3.5: interleaved); "
         "or inside self-attention: rotary, relative",
     )
@@ -83,9 +83,9 @@ class ModelConfig(Section):
         return self.family == "transformer"
 
     def with_paper_defaults(self) -> ModelConfig:
-        """The same with every size still unset taken from the paper's base model (table 3)."""
+        """The same with everything still unset as in the paper's base model (table 3; positions: section 3.5)."""
         base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}
-        base |= {"dropout": 0.1, "tie_embeddings": "none"}
+        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved"}
         return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
 
     def check(self) -> None:

@@ -69,8 +69,8 @@ class _Parts:
 
     def embedding(self, vocab: int | None) -> InputEmbedding:
         assert vocab is not None
-        added = self.config.positions in ("interleaved", "concatenated")
-        positions = SinusoidalPositions(self.d_model, layout=self.config.positions) if added else None
+        layout = self.config.positions if self.config.positions not in ("rotary", "relative") else None
+        positions = None if layout is None else SinusoidalPositions(self.d_model, layout=layout)
         return InputEmbedding(TokenEmbedding(vocab, self.d_model, PAD), positions, self.config.dropout or 0.0)
 
     def positions(self) -> AttentionPositions | None:

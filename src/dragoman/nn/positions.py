@@ -59,7 +59,7 @@ class RotaryPositions(AttentionPositions):
         turns = self.turns(start, query.shape[-2], query)
         return _turned(query, turns), _turned(key, turns)
 
-    def turns(self, start: int, length: int, like: Tensor) -> Complex[Tensor, "{length} pairs"]:
+    def turns(self, start: int, length: int, like: Float[Tensor, "*any"]) -> Complex[Tensor, "{length} pairs"]:
         """The complex numbers that positions `start`, `start + 1`, … multiply by; of `like`'s device, not narrower."""
         wide = torch.promote_types(like.dtype, torch.float32)
         rows = self.waves.table(start + length, like.new_empty(0, dtype=wide))[start:]

@@ -1,34 +1,15 @@
 """Settings chosen from the corpus and the device, each with its reason.
 
-The rule, by T, the number of target tokens of the training set:
-
-| T | d_model | d_ff | heads | layers | dropout | epochs |
-|---|---|---|---|---|---|---|
-| below 150 thousand | 128 | 512 | 4 | 2 + 2 | 0.1 | 60 |
-| below 2 million | 256 | 1024 | 4 | 3 + 3 | 0.2 | 20 |
-| below 15 million | 512 | 1024 | 4 | 5 + 5 | 0.3 | 30 |
-| more | 512 | 2048 | 8 | 6 + 6 | 0.1 | 10 |
-
-A model of one text has the tokens of the text for T, and one stack of layers instead of two.
-
-A CPU alone goes no further than the second row. An update has T/150 target tokens, within 1024 and 4096 on a CPU,
-within 4096 and 16384 elsewhere.
+Sizes go by T, the number of target tokens of the training set (`SIZES`); a model of one text has the tokens of the text
+for T, and one stack of layers instead of two. A CPU alone goes no further than the second row. An update has T/150
+target tokens, within 1024 and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions.
 
 The learning rate rises for a tenth of the run and falls along a cosine to nearly 0 at its end. Its peak is
-0.384 / d_model, at most 3e-3. What is judged and kept is a moving average of the weights over about the last eighth of
+0.768 / d_model, at most 6e-3. What is judged and kept is a moving average of the weights over about the last eighth of
 the updates, a thousand at most. Where `max_minutes` ends the run no update is known to be the last: then the schedule
 is inverse_sqrt with a peak of 1e-3. That is the peak of post norm too, with which nothing was tried.
 
-It came from these runs with cosine and pre norm (`recipes/README.md`, `recipes/LOG.md`); the rule itself was not run
-beside others yet:
-
-| corpus | d_model | peak | updates | average over | result |
-|---|---|---|---|---|---|
-| multi30k-en-de | 256 | 1.5e-3 | 1,800 | 200 | BLEU 33.2 |
-| tatoeba-zh-en | 256 | 1.5e-3 | 1,400 | 200 | BLEU 25.5 |
-| multi30k-lsdefine | 256 | 2e-3 | 3,600 | 500 | token accuracy 71.4 %, with R-Drop 72.4 % |
-| cmudict-g2p | 160 | 1.5e-3 | 9,000 | 500 | word error 25.4 % |
-| scan-simple | 128 | 1e-3 | 11,000 | 100 | exact match 99.9 % |
+The runs that this came from are in the guide (`docs/en/better-scores.md`).
 """
 
 from __future__ import annotations
@@ -131,6 +112,11 @@ def _choose_for_pairs(choices: _Choices, data: Prepared) -> None:
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
     why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
+    model = choices.config.model
+    if (model.d_k or (model.d_model or 0) // (model.num_heads or 1)) % 2:
+        choices.choose("model", "heads of an odd width cannot turn pairs", {"positions": "interleaved"})
+    else:
+        choices.choose("model", "better than sinusoids on every corpus tried", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     words = data.tokenizers.target.kind == "word"
     metric, why = ("exact", "the target is a sequence of symbols") if words else ("bleu", "the target is text")
@@ -139,6 +125,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared) -> None:
 
 def _choose_for_text(choices: _Choices) -> None:
     choices.choose("model", "embedding and generator are shared", {"tie_embeddings": "decoder"})
+    choices.choose("model", "as in the paper", {"positions": "interleaved"})
     choices.choose("training", "probabilities are what counts", {"label_smoothing": 0.0})
     choices.choose("validation", "a text has no references", {"metric": "loss"})
 
