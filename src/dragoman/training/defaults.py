@@ -1,8 +1,9 @@
 """Settings chosen from the corpus and the device, each with its reason.
 
 Sizes go by T, the number of target tokens of the training set (`SIZES`); a model of one text has the tokens of the text
-for T, and one stack of layers instead of two. A CPU alone goes no further than the second row. An update has T/150
-target tokens, within 1024 and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions.
+for T, and one stack of layers instead of two. A CPU alone goes no further than the third row. Where the target is a
+sequence of symbols there may be more epochs. An update has T/150 target tokens, within 1024 (2048 beyond
+the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions.
 
 The learning rate rises for a tenth of the run and falls along a cosine to nearly 0 at its end. Its peak is
 0.768 / d_model, at most 6e-3. What is judged and kept is a moving average of the weights over about the last eighth of
@@ -29,20 +30,22 @@ from dragoman.training.tasks import task_of
 
 @dataclass(frozen=True)
 class Size:
-    """A row of the rule."""
+    """A row of the rule: for fewer target tokens than `below`; epochs of text, and of sequences of symbols."""
 
     below: float
     model: dict[str, int | float]
     epochs: int
+    symbol_epochs: int
 
 
 SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.1}, 60),
-    Size(2e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "layers": 3, "dropout": 0.2}, 20),
-    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "layers": 5, "dropout": 0.3}, 30),
-    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": 6, "dropout": 0.1}, 10),
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.1}, 60, 60),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.2}, 12, 30),
+    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "layers": 3, "dropout": 0.2}, 20, 30),
+    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "layers": 5, "dropout": 0.3}, 30, 30),
+    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": 6, "dropout": 0.1}, 10, 10),
 )
-LARGEST_ON_CPU = 1
+LARGEST_ON_CPU = 2
 # What training reaches of the speed of a large product: measured 0.6 to 0.9 on CPUs with these models.
 SHARE_OF_PEAK = 0.7
 # Of pre-norm layers under a cosine: 3e-3 at d_model 256, 6e-3 at 128.
@@ -98,7 +101,8 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         _choose_for_pairs(choices, data)
     else:
         _choose_for_text(choices)
-    _choose_training(choices, tokens, size.epochs, device)
+    symbols = pairs and data.tokenizers.target.kind == "word"
+    _choose_training(choices, tokens, size.symbol_epochs if symbols else size.epochs, device)
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
@@ -153,7 +157,7 @@ def _shape(model: ModelConfig, size: Size, layers: tuple[str, ...]) -> dict[str,
 
 
 def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
-    least, most = (1024, 4096) if device.type == "cpu" else (4096, 16384)
+    least, most = (1024 if tokens < SIZES[0].below else 2048, 4096) if device.type == "cpu" else (4096, 16384)
     batch = min(max(tokens // 150 // 256 * 256, least), most)
     precision, why = choose_precision(choices.config.model.d_model or 0, device)
     choices.choose("training", why, {"precision": precision})
