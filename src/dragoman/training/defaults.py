@@ -120,7 +120,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared) -> None:
     if (model.d_k or (model.d_model or 0) // (model.num_heads or 1)) % 2:
         choices.choose("model", "heads of an odd width cannot turn pairs", {"positions": "interleaved"})
     else:
-        choices.choose("model", "better than sinusoids on every corpus tried", {"positions": "rotary"})
+        choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     words = data.tokenizers.target.kind == "word"
     metric, why = ("exact", "the target is a sequence of symbols") if words else ("bleu", "the target is text")
