@@ -1,4 +1,4 @@
-"""A training step with products in bfloat16 against one in float32, by the width of the model."""
+"""A training step with products in bfloat16, by kernels and by modules, against one in float32, by width."""
 
 from __future__ import annotations
 
@@ -13,23 +13,30 @@ from workload import TINY, training_batches
 
 from dragoman.data import Batch
 from dragoman.models import build_model
+from dragoman.training.fast import training_hidden
 from dragoman.training.step import accumulate_gradients
 
 BATCH_TOKENS = 2048
 WIDTHS = (64, 128, 256, 512)
-PRECISIONS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "float32": nullcontext,
-    "bfloat16": functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16),
+Autocast = Callable[[], AbstractContextManager[object]]
+IN_BFLOAT16 = functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16)
+# The precision, and whether kernels run it or the modules.
+WAYS: dict[str, tuple[Autocast, bool]] = {
+    "float32, kernels": (nullcontext, True),
+    "bfloat16, kernels": (IN_BFLOAT16, True),
+    "bfloat16, modules": (IN_BFLOAT16, False),
 }
 
 
-def step(width: int, autocast: Callable[[], AbstractContextManager[object]], batches: list[Batch]) -> Step:
-    model = build_model(TINY.replace({"d_model": width, "d_ff": 4 * width, "dropout": 0.1})).train()
+def step(width: int, autocast: Autocast, by_kernels: bool, batches: list[Batch]) -> Step:
+    settings = {"d_model": width, "d_ff": 4 * width, "dropout": 0.1, "positions": "rotary"}
+    model = build_model(TINY.replace(settings)).train()
+    hidden = training_hidden(model) if by_kernels else model.hidden
     turns = turn(batches)
 
     def backward() -> None:
         batch = next(turns)
-        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING, autocast=autocast)
+        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING, autocast=autocast, hidden=hidden)
 
     return with_update(model, backward)
 
@@ -39,7 +46,7 @@ def main() -> None:
     batches = training_batches(8, BATCH_TOKENS)
     tokens = sum(batch.target_tokens for batch in batches) / len(batches)
     for width in WIDTHS:
-        runs = {name: step(width, autocast, batches) for name, autocast in PRECISIONS.items()}
+        runs = {name: step(width, *way, batches) for name, way in WAYS.items()}
         facts = {"d_model": width, "d_ff": 4 * width, "layers": "3 + 3", "batch_tokens": BATCH_TOKENS}
         print_rows("precision", facts, runs, budget=15.0, work={"target_tokens": tokens})
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Casting costs what still smaller products save; at 64 a step takes 0.72 of the time (`benchmarks/bench_precision.py`).
+# Casting costs what still smaller products save; at 64 a step takes 0.69 of the time (`benchmarks/bench_precision.py`).
 NARROWEST = 64
 # bfloat16 must be so many times as fast as float32 to be chosen; where it pays, it is about twice as fast.
 GAIN = 1.3

@@ -1,6 +1,7 @@
 """The sub-layers of a Transformer as functions of rows without padding, with their gradients.
 
-Each gives what the module of `dragoman.nn` gives, to float32's rounding. A sub-layer's last bias is left to
+Each gives what the module of `dragoman.nn` gives, to float32's rounding, or to that of `kernels.factors`: products with
+weights and for their gradients have factors of that type, and results of float32. A sub-layer's last bias is left to
 `add_norm`. Gradients can be taken once, not of themselves.
 """
 
@@ -123,20 +124,23 @@ class _FeedForward(torch.autograd.Function):
     def forward(
         ctx: Any, kernels: Kernels, x: Tensor, inner: Tensor, bias: Tensor, outer: Tensor, drop: Drop
     ) -> Tensor:
-        h = x @ inner.t()
+        x, inner, outer = kernels.round(x, inner, outer)
+        h = _times(x, inner.t())
         kernels.call("relu", h, bias, byref(drop), *h.shape)
         ctx.save_for_backward(x, inner, outer, h)
         ctx.kernels, ctx.scale = kernels, drop.scale
-        return h @ outer.t()
+        [rounded] = kernels.round(h)
+        return _times(rounded, outer.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
         x, inner, outer, h = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        by_outer, by_h, by_bias = grad.t() @ h, grad @ outer, inner.new_empty(len(inner))
+        grad, rounded = ctx.kernels.round(grads[0].contiguous(), h)
+        by_outer, by_h, by_bias = _times(grad.t(), rounded), _times(grad, outer), h.new_empty(h.shape[1])
         ctx.kernels.call("relu_back", by_h, h, ctx.scale, *h.shape, by_bias)
-        return None, by_h @ inner, by_h.t() @ x, by_bias, by_outer, None
+        [by_h] = ctx.kernels.round(by_h)
+        return None, _times(by_h, inner), _times(by_h.t(), x), by_bias, by_outer, None
 
 
 class _SelfAttention(torch.autograd.Function):
@@ -145,25 +149,28 @@ class _SelfAttention(torch.autograd.Function):
         ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, matrix: Tensor, bias: Tensor | None, output: Tensor,
         turns: Tensor | None,
     ) -> Tensor:  # fmt: skip
+        x, matrix, output = kernels.round(x, matrix, output)
         packed = _linear(x, matrix, bias)
         if turns is not None:
             _turn(packed, layout.heads, turns)
         mixed, weights = attend(kernels, layout, *_three(packed))
+        [mixed] = kernels.round(mixed)
         ctx.save_for_backward(x, matrix, output, packed, mixed, weights, turns)
         ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
-        return mixed @ output.t()
+        return _times(mixed, output.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
         x, matrix, output, packed, mixed, weights, turns = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        by_output, by_mixed, by_packed = grad.t() @ mixed, grad @ output, torch.empty_like(packed)
+        [grad] = ctx.kernels.round(grads[0].contiguous())
+        by_output, by_mixed, by_packed = _times(grad.t(), mixed), _times(grad, output), torch.empty_like(packed)
         attend_back(ctx.kernels, ctx.layout, _three(packed), weights, by_mixed, _three(by_packed))
         if turns is not None:
             _turn(by_packed, ctx.layout.heads, turns.conj())
         by_bias = _column_sums(ctx.kernels, by_packed) if ctx.has_bias else None
-        return None, None, by_packed @ matrix, by_packed.t() @ x, by_bias, by_output, None
+        [by_packed] = ctx.kernels.round(by_packed)
+        return None, None, _times(by_packed, matrix), _times(by_packed.t(), x), by_bias, by_output, None
 
 
 class _CrossAttention(torch.autograd.Function):
@@ -172,34 +179,42 @@ class _CrossAttention(torch.autograd.Function):
         ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, memory: Tensor, matrix: Tensor, bias: Tensor | None,
         output: Tensor,
     ) -> Tensor:  # fmt: skip
+        x, memory, matrix, output = kernels.round(x, memory, matrix, output)
         width = len(matrix) // 3
         biases = (None, None) if bias is None else (bias[:width], bias[width:])
         query, packed = _linear(x, matrix[:width], biases[0]), _linear(memory, matrix[width:], biases[1])
         mixed, weights = attend(kernels, layout, query, *_two(packed))
+        [mixed] = kernels.round(mixed)
         ctx.save_for_backward(x, memory, matrix, output, query, packed, mixed, weights)
         ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
-        return mixed @ output.t()
+        return _times(mixed, output.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
         x, memory, matrix, output, query, packed, mixed, weights = ctx.saved_tensors
-        grad = grads[0].contiguous()
+        [grad] = ctx.kernels.round(grads[0].contiguous())
         width = len(matrix) // 3
-        by_output, by_mixed = grad.t() @ mixed, grad @ output
+        by_output, by_mixed = _times(grad.t(), mixed), _times(grad, output)
         by_query, by_packed = torch.empty_like(query), torch.empty_like(packed)
         given, wanted = (query, *_two(packed)), (by_query, *_two(by_packed))
         attend_back(ctx.kernels, ctx.layout, given, weights, by_mixed, wanted)
-        by_matrix, by_bias = torch.empty_like(matrix), None
-        torch.mm(by_query.t(), x, out=by_matrix[:width])
-        torch.mm(by_packed.t(), memory, out=by_matrix[width:])
-        if ctx.has_bias:
-            by_bias = torch.cat([_column_sums(ctx.kernels, one) for one in (by_query, by_packed)])
-        return None, None, by_query @ matrix[:width], by_packed @ matrix[width:], by_matrix, by_bias, by_output
+        by_bias = torch.cat([_column_sums(ctx.kernels, one) for one in (by_query, by_packed)]) if ctx.has_bias else None
+        by_query, by_packed = ctx.kernels.round(by_query, by_packed)
+        by_matrix = torch.cat([_times(by_query.t(), x), _times(by_packed.t(), memory)])
+        by_x, by_memory = _times(by_query, matrix[:width]), _times(by_packed, matrix[width:])
+        return None, None, by_x, by_memory, by_matrix, by_bias, by_output
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    return (a @ b).float()
 
 
 def _linear(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-    return x @ matrix.t() if bias is None else torch.addmm(bias, x, matrix.t())
+    if bias is not None and matrix.dtype == bias.dtype:
+        return torch.addmm(bias, x, matrix.t())
+    packed = _times(x, matrix.t())
+    return packed if bias is None else packed.add_(bias)
 
 
 def _turn(packed: Tensor, heads: int, turns: Tensor) -> None:

@@ -48,14 +48,18 @@ def training_hidden(model: Model) -> Callable[..., Tensor]:
     At positions of padding, which nobody looks at, it gives zeros. Where it does not apply (other parts than those
     that `dragoman.models` puts together for the paper's model or for rotary positions, another device or precision,
     observers, no gradients, no compiled library, sequences above 256) it calls `model.hidden`. Dropout draws other
-    numbers than the modules, from PyTorch's generator as they do.
+    numbers than the modules, from PyTorch's generator as they do. Under `torch.autocast` to bfloat16 the products with
+    weights have factors of bfloat16, as the modules' have; all else is float32, attention included.
     """
 
     def hidden(*ids: Tensor) -> Tensor:
         kernels = load_kernels()
         if kernels is None or not _applies(model, ids):
             return model.hidden(*ids)
-        return _Run(kernels).hidden(model, ids)
+        if not torch.is_autocast_enabled("cpu"):
+            return _Run(kernels).hidden(model, ids)
+        with torch.autocast("cpu", enabled=False):
+            return _Run(kernels.rounding(torch.bfloat16)).hidden(model, ids)
 
     return hidden
 
@@ -66,7 +70,7 @@ def _applies(model: Model, ids: tuple[Tensor, ...]) -> bool:
         torch.is_grad_enabled()
         and weight.device.type == "cpu"
         and weight.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
+        and (not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") == torch.bfloat16)
         and all(0 < one.shape[1] <= LONGEST and len(one) for one in ids)
         and is_plain(model)
     )

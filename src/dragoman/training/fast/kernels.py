@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import os
@@ -132,6 +133,17 @@ class Kernels:
         self.kind = usable[-1]
         self.handle = found[self.kind]
         self.lanes = 16 if self.kind == "avx512" else 8
+        self.factors = torch.float32
+
+    def rounding(self, factors: torch.dtype) -> Kernels:
+        """The same kernels with products of `factors`, float32 or bfloat16."""
+        other = copy.copy(self)
+        other.factors = factors
+        return other
+
+    def round(self, *tensors: Float[Tensor, "..."]) -> list[Float[Tensor, "..."]]:
+        """Tensors as factors of a product."""
+        return [one.to(self.factors) for one in tensors]
 
     def call(self, name: str, *arguments: object) -> None:
         """Run a kernel on as many threads as PyTorch uses; tensors stand for their memory."""
