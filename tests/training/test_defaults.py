@@ -64,7 +64,7 @@ def test_what_is_given_is_kept_and_the_rest_fits_it(chosen):
 
 def test_the_rate_falls_to_the_end_where_that_is_known(chosen):
     plain = chosen(450_000).training
-    assert (plain.schedule, plain.learning_rate) == ("cosine", 3e-3)
+    assert (plain.schedule, plain.learning_rate) == ("cosine", 1.5e-3)
     assert chosen(450_000, training={"max_steps": 100}).training.schedule == "cosine"
     timed = chosen(450_000, training={"max_minutes": 5}).training
     assert (timed.schedule, timed.learning_rate) == ("inverse_sqrt", 1e-3)
@@ -78,8 +78,8 @@ def test_the_rate_never_rises_for_more_than_a_quarter_of_the_run(chosen, steps, 
 
 
 def test_narrow_models_take_larger_steps_up_to_a_bound(chosen):
-    rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 128, 192, 256, 512)]
-    assert rates == [6e-3, 6e-3, 4e-3, 3e-3, 1.5e-3]
+    rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 64, 128, 192, 256)]
+    assert rates == [6e-3, 6e-3, 3e-3, 2e-3, 1.5e-3]
 
 
 def test_pairs_are_turned_by_their_positions_where_heads_can_be(chosen):
@@ -96,12 +96,13 @@ def test_the_average_reaches_back_an_eighth_of_the_run(chosen, steps, span):
     assert chosen(450_000, training={"max_steps": steps, "ema_decay": 0.0}).training.ema_decay == 0.0
 
 
-def test_text_is_judged_by_bleu_and_symbols_by_exact_match(chosen, data, tmp_path):
-    assert chosen(1000).validation.metric == "exact"
+def test_text_is_judged_by_bleu_and_learned_in_larger_steps_than_symbols(chosen, data, tmp_path):
+    symbols = chosen(1000)
+    assert (symbols.validation.metric, symbols.training.learning_rate) == ("exact", 3e-3)
     write_corpus(tmp_path)
     text = small_config(tmp_path).replace({"tokenizer": {"kind": "character"}})
     config, _ = complete(make_config({"out": "run"}), prepare(text, tmp_path / "p"), torch.device("cpu"))
-    assert config.validation.metric == "bleu"
+    assert (config.validation.metric, config.training.learning_rate) == ("bleu", 6e-3)
 
 
 def test_the_estimate_follows_the_work(data, monkeypatch):

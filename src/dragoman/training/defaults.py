@@ -6,10 +6,10 @@ sequence of symbols there may be more epochs. An update has T/150 target tokens,
 the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
-cosine to nearly 0 at its end. Its peak is 0.768 / d_model, at most 6e-3. What is judged and kept is a moving average of
-the weights over about the last eighth of the updates, a thousand at most. Where `max_minutes` ends the run no update is
-known to be the last: then the schedule is inverse_sqrt with a peak of 1e-3. That is the peak of post norm too, with
-which nothing was tried.
+cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
+6e-3. What is judged and kept is a moving average of the weights over about the last eighth of the updates, a thousand
+at most. Where `max_minutes` ends the run no update is known to be the last: then the schedule is inverse_sqrt with a
+peak of 1e-3. That is the peak of post norm too, with which nothing was tried.
 
 The runs that this came from are in the guide (`docs/en/better-scores.md`).
 """
@@ -41,7 +41,7 @@ class Size:
 
 SIZES = (
     Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.1}, 60, 60),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.2}, 12, 30),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.2}, 15, 30),
     Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "layers": 3, "dropout": 0.2}, 20, 30),
     Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "layers": 5, "dropout": 0.3}, 30, 30),
     Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": 6, "dropout": 0.1}, 10, 10),
@@ -49,7 +49,7 @@ SIZES = (
 LARGEST_ON_CPU = 2
 # What training reaches of the speed of a large product: measured 0.6 to 0.9 on CPUs with these models.
 SHARE_OF_PEAK = 0.7
-# Of pre-norm layers under a cosine: 3e-3 at d_model 256, 6e-3 at 128.
+# Of pre-norm layers under a cosine, for text: 3e-3 at d_model 256, 6e-3 at 128. Half of it for sequences of symbols.
 RATE_TIMES_WIDTH, HIGHEST_RATE = 0.768, 6e-3
 # Measured on Tatoeba, 1,416 updates: 141 instead of 300 cost 0.11 of dev loss and 2.7 BLEU.
 LEAST_WARMUP = 300
@@ -106,6 +106,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         _choose_for_text(choices)
     symbols = pairs and data.tokenizers.target.kind == "word"
     _choose_training(choices, tokens, size.symbol_epochs if symbols else size.epochs, device)
+    _choose_rates(choices, RATE_TIMES_WIDTH / 2 if symbols else RATE_TIMES_WIDTH)
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
@@ -169,12 +170,11 @@ def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.
     updates = max(1, round(tokens / ((training.batch_tokens or batch) * training.accumulate)))
     steps = max(1000, epochs * updates)
     choices.choose("training", f"{steps / updates:.0f} epochs of {updates} updates", {"max_steps": steps})
-    _choose_rates(choices)
     choices.choose("training", "validations without a better one", {"patience": 10})
     choices.choose("validation", "about once an epoch", {"every": min(max(updates, 100), 2000)})
 
 
-def _choose_rates(choices: _Choices) -> None:
+def _choose_rates(choices: _Choices, rate_times_width: float) -> None:
     """Schedule, its peak, and the moving average, once the number of updates is known."""
     training, model = choices.config.training, choices.config.model
     steps = training.max_steps or 1
@@ -188,7 +188,7 @@ def _choose_rates(choices: _Choices) -> None:
     if choices.config.training.schedule == "paper":
         rate, why = 2.0, "a factor in front of the formula"
     elif choices.config.training.schedule == "cosine" and model.norm == "pre":
-        rate, why = float(f"{min(HIGHEST_RATE, RATE_TIMES_WIDTH / (model.d_model or 1)):.2g}"), "by d_model"
+        rate, why = float(f"{min(HIGHEST_RATE, rate_times_width / (model.d_model or 1)):.2g}"), "by d_model"
     choices.choose("training", why, {"learning_rate": rate})
     span = min(LONGEST_SPAN, max(1, steps // 8))
     choices.choose("training", f"over about {span} updates", {"ema_decay": round(1 - 1 / span, 4)})
