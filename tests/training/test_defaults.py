@@ -78,8 +78,8 @@ def test_the_rate_never_rises_for_more_than_a_quarter_of_the_run(chosen, steps, 
 
 
 def test_narrow_models_take_larger_steps_up_to_a_bound(chosen):
-    rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 64, 128, 192, 256)]
-    assert rates == [6e-3, 6e-3, 3e-3, 2e-3, 1.5e-3]
+    rates = [chosen(450_000, model={"d_model": width}).training.learning_rate for width in (32, 64, 128, 256, 512)]
+    assert rates == [6e-3, 6e-3, 3e-3, 1.5e-3, 7.5e-4]
 
 
 def test_pairs_are_turned_by_their_positions_where_heads_can_be(chosen):

@@ -234,6 +234,8 @@ def test_observers_no_gradients_other_precisions_and_long_sequences_are_left_to_
         assert fast(ids) is modules
     with torch.autocast("cpu", dtype=torch.float16):
         assert fast(ids) is modules
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert fast(ids) is not modules
     assert fast(some_ids(hidden_module.LONGEST + 1)) is modules
     attention = next(part for part in model.modules() if isinstance(part, MultiHeadAttention))
     forget = attention.observe(lambda record: None)
