@@ -182,7 +182,8 @@ def _choose_rates(choices: _Choices, *, symbols: bool) -> None:
     else:
         choices.choose("training", "ends near 0 at the last update", {"schedule": "cosine"})
     warmup = min(4000, max(LEAST_WARMUP, steps // 10), steps // 4)
-    choices.choose("training", f"a tenth of the run, {LEAST_WARMUP} if it allows", {"warmup_steps": warmup})
+    why = f"a tenth of the run, {LEAST_WARMUP} at least, a quarter at most"
+    choices.choose("training", why, {"warmup_steps": warmup})
     rate, why = 1e-3, "holds at these sizes"
     if choices.config.training.schedule == "paper":
         rate, why = 2.0, "a factor in front of the formula"
