@@ -17,11 +17,12 @@ from dragoman.training.trainer import Trainer
 from forked import run as in_child
 
 MORE = ("ema_decay=0.9", "accumulate=2", "optimizer=adamw", "weight_decay=0.01")
+MUON = ("optimizer=muon", "weight_decay=0.01", "ema_decay=0.9")
 # A head of 16 numbers: such layers run in the native kernels, where they are compiled.
 NATIVE = ("num_heads=1", "dropout=0.2")
 
 
-@pytest.mark.parametrize(("threads", "extra"), [(1, ()), (1, MORE), (2, MORE), (1, NATIVE)])
+@pytest.mark.parametrize(("threads", "extra"), [(1, ()), (1, MORE), (2, MORE), (1, MUON), (1, NATIVE)])
 def test_a_run_killed_five_times_is_bit_identical(tmp_path, threads, extra):
     settings = (f"threads={threads}", "save_every=3", *extra)
     # In a child like the others: a process whose second thread has worked cannot be forked.

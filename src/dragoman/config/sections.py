@@ -200,7 +200,9 @@ class TrainingConfig(Section):
         default=None, description="tokens of a micro-batch on either side, padding counted"
     )
     accumulate: Positive = setting(default=1, description="micro-batches per update")
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "muon"] = setting(
+        default="adam", description="muon: orthogonal steps for the matrices inside the layers, adamw for all else"
+    )
     learning_rate: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None, description="peak rate; for schedule = paper, the factor in front of the formula"
     )
@@ -211,6 +213,7 @@ class TrainingConfig(Section):
     adam_beta1: Rate = 0.9
     adam_beta2: Rate = 0.98
     adam_eps: Annotated[float, Bounds(gt=0)] = 1e-9
+    muon_momentum: Rate = setting(default=0.95, description="of muon's matrices")
     weight_decay: Annotated[float, Bounds(ge=0)] = 0.0
     clip_norm: Annotated[float, Bounds(ge=0)] = setting(
         default=1.0, description="largest gradient norm; 0 leaves it alone"

@@ -1,4 +1,4 @@
-"""Adam as in the paper (section 5.3), and its moments as named tensors."""
+"""Adam as in the paper (section 5.3) or Muon, and their moments as named tensors."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainingConfig
+from dragoman.training.muon import Muon, matrices_of
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq", "momentum")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam, or AdamW with weight decay on matrices only; the learning rate is set before each update.
+    """Adam, AdamW, or Muon with AdamW for what it does not move; the learning rate is set before each update.
 
-    The paper's: β₁ 0.9, β₂ 0.98, ε 1e-9.
+    Weight decay is of matrices only. The paper's: Adam with β₁ 0.9, β₂ 0.98, ε 1e-9.
     """
-    parameters = list(model.parameters())
+    matrices = matrices_of(model) if config.optimizer == "muon" else []
+    moved = {id(matrix) for matrix, _ in matrices}
+    parameters = [one for one in model.parameters() if id(one) not in moved]
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    kind = torch.optim.AdamW if config.optimizer in ("adamw", "muon") else torch.optim.Adam
     fused = parameters[0].device.type in ("cpu", "cuda", "mps")
-    return kind(groups, lr=0.0, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps, fused=fused)
+    adam = kind(groups, lr=0.0, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps, fused=fused)
+    if not matrices:
+        return adam
+    factors = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    return Muon(matrices, adam, momentum=config.muon_momentum, weight_decay=config.weight_decay, factors=factors)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Moments and step counts as `exp_avg.NAME`, `exp_avg_sq.NAME`, `step.NAME`."""
+    """Moments and step counts, each as `KEY.NAME` with a key of `MOMENTS`."""
     return {
         f"{key}.{name}": value
         for name, parameter in model.named_parameters()
@@ -37,9 +46,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[
 def load_optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put moments back exactly as they were."""
     for name, parameter in model.named_parameters():
-        found = {
-            key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors
-        }
+        found = {key: tensors[f"{key}.{name}"] for key in MOMENTS if f"{key}.{name}" in tensors}
         if found:
             # The step count stays where the optimiser keeps it: on the CPU, unless it is fused on another device.
             optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in found.items()}
