@@ -1,8 +1,8 @@
 """What the update of the weights takes, and what the C library's allocator costs a training step.
 
 Adam three ways on the same weights and gradients: fused (as `train` runs it), over lists of tensors, one tensor after
-the other. And training steps in processes of their own, in turns, with and without memory that is kept from step to
-step (`keep_memory`, which `train` calls; glibc only).
+the other; and Muon with products in either precision. And training steps in processes of their own, in turns, with and
+without memory that is kept from step to step (`keep_memory`, which `train` calls; glibc only).
 """
 
 from __future__ import annotations
@@ -19,22 +19,35 @@ from peers_work import MODELS
 from rows import Run, print_row, print_rows, settle
 from workload import training_batches
 
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.models import build_model
 from dragoman.training.fast import keep_memory
+from dragoman.training.optimizer import make_optimizer
 
 # Whether it is fused, and whether it works on lists of tensors.
 ADAM = {"fused": (True, False), "lists of tensors": (False, True), "one by one": (False, False)}
+MUON = {"Muon": "float32", "Muon, bfloat16": "bfloat16"}
 MEMORY = {"given back": "no", "kept": "yes"}
 ROUNDS, STEPS = 7, 12
 
 
-def update(sizes: dict[str, Any], fused: bool, foreach: bool) -> Run:
-    """An update of a model's weights by gradients of chance."""
+def model_of(sizes: dict[str, Any]) -> torch.nn.Module:
+    """A model with gradients of chance."""
     model = build_model(ModelConfig().replace(sizes))
     for weight in model.parameters():
         weight.grad = torch.randn_like(weight)
-    return torch.optim.Adam(model.parameters(), lr=1e-4, fused=fused, foreach=foreach).step
+    return model
+
+
+def adam(sizes: dict[str, Any], fused: bool, foreach: bool) -> Run:
+    """An update of a model's weights by Adam."""
+    return torch.optim.Adam(model_of(sizes).parameters(), lr=1e-4, fused=fused, foreach=foreach).step
+
+
+def muon(sizes: dict[str, Any], precision: str) -> Run:
+    """An update of a model's weights as `train` runs Muon."""
+    config = TrainingConfig().replace({"optimizer": "muon", "precision": precision})
+    return make_optimizer(model_of(sizes), config).step
 
 
 def median_step() -> float:
@@ -71,7 +84,9 @@ def main() -> None:
         print(median_step())
         return
     for model, sizes in MODELS.items():
-        print_rows("update", {"model": model}, {name: update(sizes, *way) for name, way in ADAM.items()}, budget=10.0)
+        ways = {name: adam(sizes, *way) for name, way in ADAM.items()}
+        ways |= {name: muon(sizes, precision) for name, precision in MUON.items()}
+        print_rows("update", {"model": model}, ways, budget=10.0)
     memory()
 
 

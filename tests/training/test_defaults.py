@@ -31,7 +31,7 @@ def chosen(data, monkeypatch):
     ("tokens", "device", "d_model", "layers"),
     [
         (50_000, "cpu", 128, 2),
-        (450_000, "cpu", 256, 2),
+        (450_000, "cpu", 256, 3),
         (1_500_000, "cpu", 256, 3),
         (9_000_000, "cpu", 256, 3),
         (9_000_000, "cuda", 512, 5),
@@ -72,6 +72,16 @@ def test_the_rate_falls_to_the_end_where_that_is_known(chosen):
     assert (post.schedule, post.learning_rate) == ("cosine", 1e-3)
 
 
+def test_muon_trains_where_it_was_tried(chosen):
+    assert chosen(450_000).training.optimizer == "muon"
+    assert chosen(450_000, training={"max_steps": 999}).training.optimizer == "adam", "it is slow to begin with"
+    assert chosen(450_000, training={"max_steps": 1000}).training.optimizer == "muon"
+    assert chosen(450_000, training={"optimizer": "adam"}).training.optimizer == "adam"
+    assert chosen(450_000, training={"schedule": "paper"}).training.optimizer == "adam"
+    assert chosen(450_000, training={"max_minutes": 5}).training.optimizer == "adam"
+    assert chosen(450_000, model={"norm": "post"}).training.optimizer == "adam"
+
+
 @pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (80, 20), (1000, 250), (2000, 300), (5000, 500), (90_000, 4000)])
 def test_the_rate_never_rises_for_more_than_a_quarter_of_the_run(chosen, steps, warmup):
     assert chosen(450_000, training={"max_steps": steps}).training.warmup_steps == warmup
@@ -96,13 +106,29 @@ def test_the_average_reaches_back_an_eighth_of_the_run(chosen, steps, span):
     assert chosen(450_000, training={"max_steps": steps, "ema_decay": 0.0}).training.ema_decay == 0.0
 
 
-def test_text_is_judged_by_bleu_and_learned_in_larger_steps_than_symbols(chosen, data, tmp_path):
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Prepared:
+    folder = tmp_path_factory.mktemp("text")
+    write_corpus(folder)
+    return prepare(small_config(folder).replace({"tokenizer": {"kind": "character"}}), folder / "prepared")
+
+
+def test_text_is_judged_by_bleu_and_learned_in_larger_steps_than_symbols(chosen, text):
     symbols = chosen(1000)
     assert (symbols.validation.metric, symbols.training.learning_rate) == ("exact", 3e-3)
-    write_corpus(tmp_path)
-    text = small_config(tmp_path).replace({"tokenizer": {"kind": "character"}})
-    config, _ = complete(make_config({"out": "run"}), prepare(text, tmp_path / "p"), torch.device("cpu"))
+    config, _ = complete(make_config({"out": "run"}), text, torch.device("cpu"))
     assert (config.validation.metric, config.training.learning_rate) == ("bleu", 6e-3)
+
+
+def test_symbols_get_deeper_models_and_more_epochs(chosen, text, monkeypatch):
+    symbols = chosen(450_000)
+    config, choices = complete(make_config({"out": "run"}), text, torch.device("cpu"))
+    layers = [(one.model.num_encoder_layers, one.model.num_decoder_layers) for one in (symbols, config)]
+    assert layers == [(3, 3), (2, 2)]
+    reasons = {choice.key: choice.reason for choice in choices}
+    assert reasons["training.max_steps"].startswith("15 epochs")
+    epochs = symbols.training.max_steps / round(450_000 / symbols.training.batch_tokens)
+    assert epochs == pytest.approx(20, rel=0.01)
 
 
 def test_the_estimate_follows_the_work(data, monkeypatch):
@@ -113,3 +139,16 @@ def test_the_estimate_follows_the_work(data, monkeypatch):
     once, twice, short = (estimate_seconds(one, data, torch.device("cpu")) for one in (config, double, capped))
     assert twice == pytest.approx(2 * once)
     assert short == pytest.approx(0.6)
+
+
+def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch):
+    monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
+    changes = {"optimizer": "muon", "max_steps": 100, "batch_tokens": 1}
+    config = complete(make_config({"out": "run", "training": changes}), data, torch.device("cpu"))[0]
+    adam = config.replace({"training": {**config.training.to_dict(), "optimizer": "adam"}})
+    more = estimate_seconds(config, data, torch.device("cpu")) - estimate_seconds(adam, data, torch.device("cpu"))
+    d, ff = config.model.d_model or 0, config.model.d_ff or 0
+    squares = 4 * config.model.num_encoder_layers + 8 * config.model.num_decoder_layers
+    wide = 2 * (config.model.num_encoder_layers + config.model.num_decoder_layers)
+    products = 5 * (squares * 6 * d**3 + wide * (4 * d * d * ff + 2 * d**3))
+    assert more == pytest.approx(100 * products / (defaults.SHARE_OF_PEAK * 1e9))

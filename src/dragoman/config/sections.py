@@ -200,8 +200,8 @@ class TrainingConfig(Section):
         default=None, description="tokens of a micro-batch on either side, padding counted"
     )
     accumulate: Positive = setting(default=1, description="micro-batches per update")
-    optimizer: Literal["adam", "adamw", "muon"] = setting(
-        default="adam", description="muon: orthogonal steps for the matrices inside the layers, adamw for all else"
+    optimizer: Literal["adam", "adamw", "muon"] | None = setting(
+        default=None, description="muon: orthogonal steps for the matrices inside the layers, adamw for all else"
     )
     learning_rate: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None, description="peak rate; for schedule = paper, the factor in front of the formula"

@@ -2,14 +2,15 @@
 
 Sizes go by T, the number of target tokens of the training set (`SIZES`); a model of one text has the tokens of the text
 for T, and one stack of layers instead of two. A CPU alone goes no further than the third row. Where the target is a
-sequence of symbols there may be more epochs. An update has T/150 target tokens, within 1024 (2048 beyond
+sequence of symbols there may be more layers and epochs. An update has T/150 target tokens, within 1024 (2048 beyond
 the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
-6e-3. What is judged and kept is a moving average of the weights over about the last eighth of the updates, a thousand
-at most. Where `max_minutes` ends the run no update is known to be the last: then the schedule is inverse_sqrt with a
-peak of 1e-3. That is the peak of post norm too, with which nothing was tried.
+6e-3. So Muon trains the models of pairs in runs of 1,000 updates or more, Adam all others. What is judged and kept is a
+moving average of the weights over about the last eighth of the updates, a thousand at most. Where `max_minutes` ends
+the run no update is known to be the last: then Adam trains along inverse_sqrt with a peak of 1e-3. That is the peak of
+post norm too, with which nothing was tried.
 
 The runs that this came from are in the guide (`docs/en/better-scores.md`).
 """
@@ -25,26 +26,29 @@ from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
+from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import task_of
 
 
 @dataclass(frozen=True)
 class Size:
-    """A row of the rule: for fewer target tokens than `below`; epochs of text, and of sequences of symbols."""
+    """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols."""
 
     below: float
     model: dict[str, int | float]
+    layers: int
     epochs: int
+    symbol_layers: int
     symbol_epochs: int
 
 
 SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.1}, 60, 60),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "layers": 2, "dropout": 0.2}, 15, 30),
-    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "layers": 3, "dropout": 0.2}, 20, 30),
-    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "layers": 5, "dropout": 0.3}, 30, 30),
-    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "layers": 6, "dropout": 0.1}, 10, 10),
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 60, 2, 60),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 2, 15, 3, 20),
+    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 3, 20, 3, 20),
+    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 30, 5, 30),
+    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 10, 6, 10),
 )
 LARGEST_ON_CPU = 2
 # What training reaches of the speed of a large product: measured 0.6 to 0.9 on CPUs with these models.
@@ -53,6 +57,8 @@ SHARE_OF_PEAK = 0.7
 RATE_TIMES_WIDTH, HIGHEST_RATE = 0.768, 6e-3
 # On Tatoeba, 1,416 updates, 141 (float32) instead of 300 (bfloat16) cost 0.11 of dev loss and 2.7 BLEU.
 LEAST_WARMUP = 300
+# On CMUdict Muon was behind Adam after 300 updates (loss 1.66 and 1.36), and ahead after 550 (1.03 and 1.08).
+LEAST_FOR_MUON = 1000
 # Updates that the moving average of the weights reaches back, at most.
 LONGEST_SPAN = 1000
 # Seconds an update takes however little it computes.
@@ -99,14 +105,16 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
     size, reason = _size(tokens, device)
-    choices.choose("model", reason, _shape(config.model, size, task.layers))
     symbols = pairs and data.tokenizers.target.kind == "word"
+    layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
+    choices.choose("model", reason, {**_shape(config.model, size), **layers})
     if pairs:
         _choose_for_pairs(choices, data, symbols=symbols)
     else:
         _choose_for_text(choices)
     _choose_training(choices, tokens, size.symbol_epochs if symbols else size.epochs, device)
     _choose_rates(choices, symbols=symbols)
+    _choose_optimizer(choices)
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
@@ -151,12 +159,11 @@ def _size(tokens: int, device: torch.device) -> tuple[Size, str]:
     return SIZES[row], reason
 
 
-def _shape(model: ModelConfig, size: Size, layers: tuple[str, ...]) -> dict[str, object]:
+def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
     heads = int(size.model["num_heads"])
     if model.d_model is not None and not (model.d_k and model.d_v):
         heads = next(count for count in range(heads, 0, -1) if model.d_model % count == 0)
-    shape = {key: value for key, value in size.model.items() if key != "layers"}
-    return {**shape, "num_heads": heads, **dict.fromkeys(layers, size.model["layers"])}
+    return {**size.model, "num_heads": heads}
 
 
 def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
@@ -196,6 +203,15 @@ def _choose_rates(choices: _Choices, *, symbols: bool) -> None:
     choices.choose("training", f"over about {span} updates", {"ema_decay": round(1 - 1 / span, 4)})
 
 
+def _choose_optimizer(choices: _Choices) -> None:
+    model, training = choices.config.model, choices.config.training
+    tried = model.learns_pairs and model.norm == "pre" and training.schedule == "cosine"
+    if tried and (training.max_steps or 0) >= LEAST_FOR_MUON:
+        choices.choose("training", "learns more than Adam from as many updates", {"optimizer": "muon"})
+    else:
+        choices.choose("training", "as in the paper", {"optimizer": "adam"})
+
+
 def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) -> float:
     """How long the updates will take, roughly: products counted, this device's speed probed for a moment."""
     training = config.training
@@ -206,10 +222,19 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32
     passes = 2 if training.r_drop else 1
-    operations = 6.0 * passes * weights * per_update * training.max_steps
+    operations = (6.0 * passes * weights * per_update + _steps_own(config)) * training.max_steps
     rate = SHARE_OF_PEAK * operations_per_second(device, dtype)
     seconds = operations / rate + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
+
+
+def _steps_own(config: TrainConfig) -> float:
+    """Operations of an update that do not depend on its tokens."""
+    if config.training.optimizer != "muon":
+        return 0.0
+    with torch.device("meta"):
+        matrices = matrices_of(build_model(config.model))
+    return sum(orthogonal_operations(rows, matrix.shape[1]) for matrix, parts in matrices for rows in parts)
 
 
 def _weights_per_token(config: ModelConfig) -> int:

@@ -39,6 +39,12 @@ def orthogonal(matrix: Float[Tensor, "rows columns"], factors: torch.dtype) -> F
     return (x if wide is matrix else x.t()).to(matrix.dtype)
 
 
+def orthogonal_operations(rows: int, columns: int) -> float:
+    """Multiplications and additions of `orthogonal` for a matrix of this shape."""
+    short, long = sorted((rows, columns))
+    return _STEPS * (4.0 * short**2 * long + 2.0 * short**3)
+
+
 class Muon(torch.optim.Optimizer):
     """Orthogonal steps for the matrices inside the layers, another optimiser's for all else.
 
