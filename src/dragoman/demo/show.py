@@ -56,10 +56,10 @@ def demo_config(out: Path, corpus: Path, direction: str = "zh-en") -> TrainConfi
                 "dropout": 0.1, "tie_embeddings": "decoder", "positions": "interleaved",
             },
             "training": {
-                "batch_tokens": 1024, "schedule": "cosine", "learning_rate": 2e-3, "warmup_steps": 200,
-                "max_steps": 1200, "label_smoothing": 0.05, "ema_decay": 0.99, "log_every": 250,
+                "batch_tokens": 1024, "optimizer": "muon", "schedule": "cosine", "learning_rate": 2e-3,
+                "warmup_steps": 100, "max_steps": 700, "label_smoothing": 0.05, "ema_decay": 0.99, "log_every": 250,
             },
-            "validation": {"every": 600, "metric": "exact"},
+            "validation": {"every": 350, "metric": "exact"},
         }
     )  # fmt: skip
 
