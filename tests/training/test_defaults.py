@@ -120,7 +120,7 @@ def test_text_is_judged_by_bleu_and_learned_in_larger_steps_than_symbols(chosen,
     assert (config.validation.metric, config.training.learning_rate) == ("bleu", 6e-3)
 
 
-def test_symbols_get_deeper_models_and_more_epochs(chosen, text, monkeypatch):
+def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
     symbols = chosen(450_000)
     config, choices = complete(make_config({"out": "run"}), text, torch.device("cpu"))
     layers = [(one.model.num_encoder_layers, one.model.num_decoder_layers) for one in (symbols, config)]

@@ -222,13 +222,13 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32
     passes = 2 if training.r_drop else 1
-    operations = (6.0 * passes * weights * per_update + _steps_own(config)) * training.max_steps
+    operations = (6.0 * passes * weights * per_update + _fixed_operations(config)) * training.max_steps
     rate = SHARE_OF_PEAK * operations_per_second(device, dtype)
     seconds = operations / rate + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
 
 
-def _steps_own(config: TrainConfig) -> float:
+def _fixed_operations(config: TrainConfig) -> float:
     """Operations of an update that do not depend on its tokens."""
     if config.training.optimizer != "muon":
         return 0.0
