@@ -1,4 +1,4 @@
-"""The loss with the generator's product inside against `F.cross_entropy` on all logits: time and peak memory."""
+"""Losses with the generator's product inside against PyTorch's on all logits: time and peak memory."""
 
 from __future__ import annotations
 
@@ -13,44 +13,64 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.training.loss import smoothed_cross_entropy
+from dragoman.training.r_drop import agreeing_cross_entropy
 
-ROWS, D_MODEL, SMOOTHING = 2048, 256, 0.1
+ROWS, D_MODEL, SMOOTHING, ALPHA = 2048, 256, 0.1, 3.0
 VOCABULARIES = (4000, 8000, 32000)
+Work = tuple[list[Tensor], nn.Linear, Tensor]
+Loss = Callable[[list[Tensor], nn.Linear, Tensor], Tensor]
 
 
-def inside(hidden: Tensor, generator: nn.Linear, labels: Tensor) -> Tensor:
-    return smoothed_cross_entropy(hidden, generator, labels, SMOOTHING).loss
+def inside(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> Tensor:
+    return smoothed_cross_entropy(hidden[0], generator, labels, SMOOTHING).loss
 
 
-def whole(hidden: Tensor, generator: nn.Linear, labels: Tensor) -> Tensor:
+def whole(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> Tensor:
     return F.cross_entropy(
-        generator(hidden), labels, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum"
+        generator(hidden[0]), labels, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum"
     )  # fmt: skip
 
 
-LOSSES: dict[str, Callable[[Tensor, nn.Linear, Tensor], Tensor]] = {"all logits": whole, "generator inside": inside}
+def agreeing_inside(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> Tensor:
+    first, second = hidden
+    return agreeing_cross_entropy(first, second, generator, labels, weight=ALPHA, smoothing=SMOOTHING).loss
 
 
-def make_work(vocab: int) -> tuple[Tensor, nn.Linear, Tensor]:
-    labels = torch.randint(4, vocab, (ROWS,))
-    return torch.randn(ROWS, D_MODEL).requires_grad_(), nn.Linear(D_MODEL, vocab, bias=False), labels
+def agreeing_whole(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> Tensor:
+    p, q = (generator(one).log_softmax(-1) for one in hidden)
+    entropies = [F.cross_entropy(one, labels, label_smoothing=SMOOTHING, reduction="sum") for one in (p, q)]
+    apart = [F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
+    return (entropies[0] + entropies[1] + ALPHA / 2 * (apart[0] + apart[1])) / 2
 
 
-def gradients(name: str, hidden: Tensor, generator: nn.Linear, labels: Tensor) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(LOSSES[name](hidden, generator, labels), (hidden, generator.weight))
+LOSSES: dict[str, dict[str, Loss]] = {
+    "cross-entropy": {"all logits": whole, "generator inside": inside},
+    "R-Drop": {"all logits": agreeing_whole, "generator inside": agreeing_inside},
+}
 
 
-def peak_memory(name: str, vocab: int) -> int | None:
+def make_work(vocab: int) -> Work:
+    labels, draw = torch.randint(4, vocab, (ROWS,)), (torch.randn(ROWS, D_MODEL) for _ in range(2))
+    return [one.requires_grad_() for one in draw], nn.Linear(D_MODEL, vocab, bias=False), labels
+
+
+def gradients(loss: Loss, hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> tuple[Tensor, ...]:
+    parts = (*hidden, generator.weight)
+    return torch.autograd.grad(loss(hidden, generator, labels), parts, materialize_grads=True)
+
+
+def peak_memory(kind: str, name: str, vocab: int) -> int | None:
     """MiB by which one forward and backward pass raised the memory of this (fresh) process; Linux tells."""
     settle()
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not reset.exists():
         return None
-    work = make_work(vocab)
-    gradients(name, work[0][:4].detach().requires_grad_(), work[1], work[2][:4])  # loads what is loaded when first used
+    loss, (hidden, generator, labels) = LOSSES[kind][name], make_work(vocab)
+    few = [one[:4].detach().requires_grad_() for one in hidden]
+    gradients(loss, few, generator, labels[:4])  # loads what is loaded when first used
     reset.write_text("5")
     before = _field(status, "VmRSS")
-    gradients(name, *work)
+    gradients(loss, hidden, generator, labels)
     return round((_field(status, "VmHWM") - before) / 1024)
 
 
@@ -60,24 +80,25 @@ def _field(status: Path, name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def check_equal(vocab: int) -> None:
+def check_equal(kind: str, vocab: int) -> None:
     work = make_work(vocab)
-    for one, other in zip(*(gradients(name, *work) for name in LOSSES), strict=True):
+    for one, other in zip(*(gradients(loss, *work) for loss in LOSSES[kind].values()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
 def main() -> None:
     settle()
     context = multiprocessing.get_context("spawn")
-    check_equal(VOCABULARIES[0])
-    for vocab in VOCABULARIES:
-        facts, work = {"rows": ROWS, "d_model": D_MODEL, "vocab": vocab}, make_work(vocab)
-        runs = {name: lambda name=name, work=work: gradients(name, *work) for name in LOSSES}
-        print_rows("loss", facts, runs, budget=6.0, work={"labels": ROWS})
-        for name in LOSSES:
-            with ProcessPoolExecutor(1, mp_context=context) as fresh:
-                peak = fresh.submit(peak_memory, name, vocab).result()
-            print_row("loss memory", {**facts, "what": name, "peak_mib": peak})
+    for kind, losses in LOSSES.items():
+        check_equal(kind, VOCABULARIES[0])
+        for vocab in VOCABULARIES:
+            facts, work = {"loss": kind, "rows": ROWS, "d_model": D_MODEL, "vocab": vocab}, make_work(vocab)
+            runs = {name: lambda loss=loss, work=work: gradients(loss, *work) for name, loss in losses.items()}
+            print_rows("loss", facts, runs, budget=6.0, work={"labels": ROWS})
+            for name in losses:
+                with ProcessPoolExecutor(1, mp_context=context) as fresh:
+                    peak = fresh.submit(peak_memory, kind, name, vocab).result()
+                print_row("loss memory", {**facts, "what": name, "peak_mib": peak})
 
 
 if __name__ == "__main__":

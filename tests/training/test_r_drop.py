@@ -84,13 +84,32 @@ def test_bfloat16_products_give_float32_sums_and_gradients():
         assert (a - b).norm() <= 0.02 * b.norm()
 
 
-def test_logits_exist_for_some_rows_only(monkeypatch):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_logits_exist_for_some_rows_only(monkeypatch, compiled):
     monkeypatch.setattr(r_drop, "ROWS", {"cpu": 3})
     seen = []
-    linear = F.linear
-    monkeypatch.setattr(r_drop.F, "linear", lambda *args: seen.append(len(args[0])) or linear(*args))
+    logits_into = r_drop.logits_into
+    monkeypatch.setattr(r_drop, "logits_into", lambda room, *rest: seen.append(len(room)) or logits_into(room, *rest))
+    if not compiled:
+        monkeypatch.setattr(r_drop, "kernels_for", lambda room: None)
     agreeing_cross_entropy(*torch.randn(2, 10, 4), nn.Linear(4, 7), torch.ones(10, dtype=torch.long), weight=1.0)
-    assert max(seen) == 3
+    assert seen == [3, 3, 3, 3, 3, 3, 1, 1]
+
+
+def test_with_and_without_compiled_kernels_loss_and_gradients_are_the_same(monkeypatch):
+    torch.manual_seed(0)
+    generator = nn.Linear(16, 50)
+    both = [torch.randn(2, 9, 16, requires_grad=True) for _ in range(2)]
+    labels = torch.randint(0, 50, (2, 9))
+    found = []
+    for kernels_for in (r_drop.kernels_for, lambda room: None):
+        monkeypatch.setattr(r_drop, "kernels_for", kernels_for)
+        sums = agreeing_cross_entropy(*both, generator, labels, weight=3.0, smoothing=0.1)
+        grads = torch.autograd.grad(sums.loss, [*both, *generator.parameters()])
+        found.append((sums.loss.item(), sums.nll, sums.correct, grads))
+    assert found[0][:3] == pytest.approx(found[1][:3], rel=1e-5)
+    for one, other in zip(found[0][3], found[1][3], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_an_update_sees_each_pair_twice_under_different_dropout():

@@ -6,6 +6,7 @@ only. Everything is returned as sums with a count; whoever knows the global coun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dragoman.training.fast.kernels import load_kernels
+from dragoman.training.fast.kernels import Kernels, load_kernels
 
 ROWS = {"cpu": 512}
 ROWS_ELSEWHERE = 8192
@@ -78,14 +79,14 @@ class _CrossEntropy(torch.autograd.Function):
         nll, correct = loss.clone(), torch.zeros((), dtype=torch.long, device=hidden.device)
         size = ROWS.get(hidden.device.type, ROWS_ELSEWHERE)
         room = hidden.new_empty(min(size, len(labels)), weight.shape[0], dtype=wide)
-        kernels = load_kernels() if room.device.type == "cpu" and wide == torch.float32 else None
+        kernels = kernels_for(room)
         for start in range(0, len(labels), size):
             part, wanted = hidden[start : start + size], labels[start : start + size, None]
-            logits = _logits(part, weight, bias, room[: len(part)])
+            logits = logits_into(room[: len(part)], part, weight, bias)
             sums, slope = (_rows if kernels is None else kernels.cross_entropy)(logits, wanted, smoothing)
             loss, nll, correct = loss + sums[0], nll + sums[1], correct + sums[2]
             if wants:
-                _add_gradients(grads, part, weight, slope.to(_product_type(part)), start)
+                add_gradients(grads, part, weight, slope, start)
         ctx.save_for_backward(*[grad for grad in grads if grad is not None])
         ctx.mark_non_differentiable(nll, correct)
         return loss.to(wide), nll, correct
@@ -105,7 +106,17 @@ def _product_type(hidden: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
 
 
-def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, room: Tensor) -> Tensor:
+def kernels_for(room: Float[Tensor, "*some rows vocab"]) -> Kernels | None:
+    """The compiled ones, where they take logits such as `room` is for."""
+    return load_kernels() if room.device.type == "cpu" and room.dtype == torch.float32 else None
+
+
+def logits_into(
+    room: Float[Tensor, "rows vocab"],
+    hidden: Float[Tensor, "rows d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None,
+) -> Float[Tensor, "rows vocab"]:
     """In `room`, which is used again: fresh memory of this size costs more than the product's last tenth."""
     if _product_type(hidden) != room.dtype:
         return room.copy_(F.linear(hidden, weight, bias))
@@ -126,10 +137,26 @@ def _rows(logits: Tensor, wanted: Tensor, smoothing: float) -> tuple[tuple[Tenso
     return (loss, chosen.sum(), (likeliest == wanted).sum()), slope
 
 
-def _add_gradients(grads: list[Tensor | None], part: Tensor, weight: Tensor, slope: Tensor, start: int) -> None:
+def add_gradients(
+    grads: Sequence[Float[Tensor, "..."] | None],
+    part: Float[Tensor, "some d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    slope: Float[Tensor, "some vocab"],
+    start: int,
+) -> None:
+    """From the derivative by the logits of the rows from `start` on, which are `part`'s, those of what made them.
+
+    Args:
+        grads: of all rows, into which theirs are written; of the weight and of the bias, added to.
+        part: the decoder's output in these rows.
+        weight: the generator's.
+        slope: the loss's derivative by the logits.
+        start: number of the first row.
+    """
     hidden, matrix, bias = grads
     assert hidden is not None
     assert matrix is not None
+    slope = slope.to(_product_type(part))
     hidden[start : start + len(part)] = slope @ weight.to(slope.dtype)
     if slope.dtype == matrix.dtype:
         matrix.addmm_(slope.t(), part)

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
-from dragoman.training.loss import ROWS, ROWS_ELSEWHERE, LossSums
+from dragoman.training.loss import ROWS, ROWS_ELSEWHERE, LossSums, add_gradients, kernels_for, logits_into
 
 
 def agreeing_cross_entropy(
@@ -71,13 +70,20 @@ class _AgreeingCrossEntropy(torch.autograd.Function):
         wide = torch.promote_types(first.dtype, torch.float32)
         sums = torch.zeros(3, dtype=torch.float64 if first.device.type == "cpu" else wide, device=first.device)
         size = ROWS.get(first.device.type, ROWS_ELSEWHERE)
+        rooms = first.new_empty(2, min(size, len(labels)), matrix.shape[0], dtype=wide)
+        kernels = kernels_for(rooms)
         for start in range(0, len(labels), size):
-            rows = slice(start, start + size)
-            both = [F.linear(hidden[rows], matrix, bias).to(wide).log_softmax(-1) for hidden in (first, second)]
-            found, slopes = _block(both[0], both[1], labels[rows, None], smoothing, weight)
-            sums += found
+            rows = slice(start, min(start + size, len(labels)))
+            p, q = (
+                logits_into(room[: rows.stop - start], hidden[rows], matrix, bias)
+                for room, hidden in zip(rooms, (first, second), strict=True)
+            )
+            block = _block if kernels is None else kernels.agreement
+            found, slopes = block((p, q), labels[rows, None], smoothing, weight)
+            sums += torch.as_tensor(found, dtype=sums.dtype)
             if wants:
-                _add_gradients(grads, (first, second), matrix, slopes, rows)
+                for by_hidden, hidden, slope in zip(grads[:2], (first, second), slopes, strict=True):
+                    add_gradients((by_hidden, *grads[2:]), hidden[rows], matrix, slope, start)
         ctx.save_for_backward(*[grad for grad in grads if grad is not None])
         loss, nll, correct = sums.unbind()
         ctx.mark_non_differentiable(nll, correct)
@@ -94,9 +100,10 @@ class _AgreeingCrossEntropy(torch.autograd.Function):
 
 
 def _block(
-    log_p: Tensor, log_q: Tensor, wanted: Tensor, smoothing: float, weight: float
+    logits: tuple[Tensor, Tensor], wanted: Tensor, smoothing: float, weight: float
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Loss, likelihood and hits of some rows [3], and the loss's derivatives by both logits."""
+    log_p, log_q = (one.log_softmax(-1) for one in logits)
     p, q, apart = log_p.exp(), log_q.exp(), log_p - log_q
     p_to_q, q_to_p = (p * apart).sum(-1, keepdim=True), -(q * apart).sum(-1, keepdim=True)
     chosen = -(log_p.gather(1, wanted) + log_q.gather(1, wanted)).sum() / 2
@@ -111,23 +118,3 @@ def _block(
 def _cross_entropy_slope(probabilities: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
     slope = probabilities - smoothing / probabilities.shape[1]
     return slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
-
-
-def _add_gradients(
-    grads: list[Tensor | None],
-    hiddens: tuple[Tensor, Tensor],
-    matrix: Tensor,
-    slopes: tuple[Tensor, Tensor],
-    rows: slice,
-) -> None:
-    *by_hidden, by_matrix, by_bias = grads
-    assert by_matrix is not None
-    device = matrix.device.type
-    narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else matrix.dtype
-    for grad, hidden, slope in zip(by_hidden, hiddens, slopes, strict=True):
-        assert grad is not None
-        slope = slope.to(narrow)
-        grad[rows] = slope @ matrix.to(narrow)
-        by_matrix += slope.t() @ hidden[rows].to(narrow)
-        if by_bias is not None:
-            by_bias += slope.sum(0)

@@ -26,6 +26,7 @@ from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, load_checkpoint, newest_checkpoint
 from dragoman.training.defaults import complete, describe, estimate_seconds
+from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
@@ -209,6 +210,7 @@ class _Session:
         if is_counted(self.config.model.family):
             return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
         device = choose_device(self.config.training.device)
+        keep_few_products()  # before the first product, which tells the device's speed
         clean_temporaries(self.directory / CHECKPOINTS)
         newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
         start = self._start() if newest is None else None

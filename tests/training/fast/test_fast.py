@@ -14,9 +14,10 @@ from dragoman.engines.native import build
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, MaskedLM, MultiHeadAttention, Transformer
 from dragoman.training.fast import hidden as hidden_module
-from dragoman.training.fast import keep_memory, training_hidden
+from dragoman.training.fast import training_hidden
 from dragoman.training.fast.kernels import SETS, Drop, Kernels, draw_drop
 from dragoman.training.loss import _rows
+from dragoman.training.r_drop import _block as agreement_rows
 from forked import run as in_child
 
 Model = Transformer | CausalLM | MaskedLM
@@ -129,6 +130,21 @@ def test_the_loss_of_rows_is_the_one_in_pytorch(kernels):
     expected, by_logits = _rows(logits.clone(), wanted, 0.1)
     assert sums == pytest.approx([float(one) for one in expected], rel=1e-6)
     assert (slope - by_logits).abs().max() < 1e-6
+
+
+@each_kind
+@pytest.mark.parametrize("vocabulary", [16, 37])
+def test_the_loss_of_two_passes_is_r_drops_in_double_precision(kernels, vocabulary):
+    draw = torch.Generator().manual_seed(0)
+    both = [3 * torch.randn(9, vocabulary, generator=draw) + shift for shift in (40, -40)]
+    wanted = torch.randint(0, vocabulary, (9, 1), generator=draw)
+    wanted[:4] = both[0][:4].argmax(1, keepdim=True)
+    sums, slopes = kernels.agreement(tuple(one.clone() for one in both), wanted, 0.1, 5.0)
+    expected, by_logits = agreement_rows((both[0].double(), both[1].double()), wanted, 0.1, 5.0)
+    assert sums == pytest.approx(expected.tolist(), rel=1e-5)
+    assert sums[2] >= 4
+    for slope, exact in zip(slopes, by_logits, strict=True):
+        assert (slope - exact).abs().max() < 2e-5
 
 
 @each_kind
@@ -256,10 +272,6 @@ def test_padding_between_tokens_is_nobody_and_an_empty_sentence_gives_zeros():
     source[1] = 0
     assert training_hidden(model)(*ids).isfinite().all()
     assert (vectors[target == 0] == 0).all()
-
-
-def test_memory_is_kept_or_it_says_that_it_is_not():
-    assert isinstance(keep_memory(), bool)
 
 
 def test_no_probability_draws_nothing():

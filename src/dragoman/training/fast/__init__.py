@@ -4,6 +4,6 @@ What is computed is what `dragoman.nn` computes, which stays the oracle and take
 """
 
 from dragoman.training.fast.hidden import training_hidden
-from dragoman.training.fast.memory import keep_memory
+from dragoman.training.fast.memory import keep_few_products, keep_memory
 
-__all__ = ["keep_memory", "training_hidden"]
+__all__ = ["keep_few_products", "keep_memory", "training_hidden"]

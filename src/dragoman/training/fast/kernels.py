@@ -57,6 +57,7 @@ FUNCTIONS = {
     "attend": (_P, _I),
     "attend_back": (_P, _P, _I),
     "cross_entropy": (_P, _P, _I, _I, c_float, _P, _I),
+    "agreement": (_P, _P, _P, _I, _I, c_float, c_float, _P, _I),
 }
 
 
@@ -157,6 +158,18 @@ class Kernels:
         totals = (c_double * 3)()
         self.call("cross_entropy", logits, wanted.contiguous(), *logits.shape, smoothing, totals)
         return (totals[0], totals[1], int(totals[2])), logits
+
+    def agreement(
+        self,
+        both: tuple[Float[Tensor, "rows vocab"], Float[Tensor, "rows vocab"]],
+        wanted: Int[Tensor, "rows 1"],
+        smoothing: float,
+        weight: float,
+    ) -> tuple[tuple[float, float, int], tuple[Float[Tensor, "rows vocab"], Float[Tensor, "rows vocab"]]]:
+        """The same of R-Drop's loss, from the logits of both passes; hits are those of the first."""
+        totals = (c_double * 3)()
+        self.call("agreement", *both, wanted.contiguous(), *both[0].shape, smoothing, weight, totals)
+        return (totals[0], totals[1], int(totals[2])), both
 
 
 def _parallel() -> int | None:

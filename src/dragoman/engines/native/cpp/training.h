@@ -51,6 +51,9 @@ struct TrainingKernels {
     void (*attend_back)(const Attention&, const AttentionGradients&, int sentence, float* room);
     // One row of logits becomes its loss's derivative; returns the likeliest token; sums are loss and likelihood.
     int64_t (*cross_entropy)(float* logits, int vocabulary, int64_t label, float smoothing, double* sums);
+    // The same of two rows that predict one label, of R-Drop's loss; returns the likeliest token of the first.
+    int64_t (*agreement)(float* first, float* second, int vocabulary, int64_t label, float smoothing, float weight,
+                         double* sums);
 };
 
 const TrainingKernels* plain_training();

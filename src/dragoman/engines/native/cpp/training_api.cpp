@@ -72,6 +72,18 @@ void share_sums(const Training& t, int count, int threads, int d, float* sums, c
         for (int i = 0; i < d; ++i) sums[i] += parts[static_cast<size_t>(room) * rank + i];
 }
 
+// Adds up loss, likelihood and hits; loss(row, sums) returns the likeliest token of a row.
+template <class Loss>
+void add_losses(const Training& t, const int64_t* labels, int rows, int threads, double* totals, const Loss& loss) {
+    std::vector<double> sums(static_cast<size_t>(3) * threads);
+    together(t, threads, [&](int rank) {
+        double* own = sums.data() + static_cast<size_t>(3) * rank;
+        for (int row = part(rows, rank, threads); row < part(rows, rank + 1, threads); ++row)
+            own[2] += loss(row, own) == labels[row];
+    });
+    for (size_t i = 0; i < sums.size(); ++i) totals[i % 3] += sums[i];
+}
+
 // work(sentence, room) for each sentence, as threads become free.
 template <class Work>
 void each_sentence(const Training& t, const Attention& a, int threads, const Work& work) {
@@ -155,13 +167,17 @@ void dragoman_attend_back(const void* handle, const Attention* attention, const 
 void dragoman_cross_entropy(const void* handle, float* logits, const int64_t* labels, int32_t rows, int32_t vocabulary,
                             float smoothing, double* totals, int32_t threads) {
     const Training& t = training_of(handle);
-    std::vector<double> sums(static_cast<size_t>(3) * threads);
-    together(t, threads, [&](int rank) {
-        double* own = sums.data() + static_cast<size_t>(3) * rank;
-        for (int row = part(rows, rank, threads); row < part(rows, rank + 1, threads); ++row) {
-            float* place = logits + static_cast<size_t>(row) * vocabulary;
-            own[2] += t.kernels->cross_entropy(place, vocabulary, labels[row], smoothing, own) == labels[row];
-        }
+    add_losses(t, labels, rows, threads, totals, [&](int row, double* sums) {
+        float* place = logits + static_cast<size_t>(row) * vocabulary;
+        return t.kernels->cross_entropy(place, vocabulary, labels[row], smoothing, sums);
     });
-    for (size_t i = 0; i < sums.size(); ++i) totals[i % 3] += sums[i];
+}
+
+void dragoman_agreement(const void* handle, float* first, float* second, const int64_t* labels, int32_t rows,
+                        int32_t vocabulary, float smoothing, float weight, double* totals, int32_t threads) {
+    const Training& t = training_of(handle);
+    add_losses(t, labels, rows, threads, totals, [&](int row, double* sums) {
+        const size_t at = static_cast<size_t>(row) * vocabulary;
+        return t.kernels->agreement(first + at, second + at, vocabulary, labels[row], smoothing, weight, sums);
+    });
 }

@@ -34,6 +34,9 @@ DRAGOMAN_EXPORT void dragoman_attend_back(const void* training, const dragoman::
 /* Logits become slopes; totals are loss, likelihood and hits, added to. */
 DRAGOMAN_EXPORT void dragoman_cross_entropy(const void* training, float* logits, const int64_t* labels, int32_t rows,
                                             int32_t vocabulary, float smoothing, double* totals, int32_t threads);
+DRAGOMAN_EXPORT void dragoman_agreement(const void* training, float* first, float* second, const int64_t* labels,
+                                        int32_t rows, int32_t vocabulary, float smoothing, float weight,
+                                        double* totals, int32_t threads);
 
 #ifdef __cplusplus
 }

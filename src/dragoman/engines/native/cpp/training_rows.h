@@ -1,4 +1,4 @@
-// Kernels of training that go row by row: dropout, residual connection and norm, ReLU, sums of columns, cross-entropy.
+// Kernels of training that go row by row: dropout, residual connection and norm, ReLU, sums of columns, losses.
 #pragma once
 
 #include "simd.h"
@@ -123,16 +123,28 @@ void add_columns(const float* x, int begin, int end, int d, float* sums) {
         for (int i = 0; i < d; i += W) store(sums + i, load(sums + i) + load(x + static_cast<size_t>(row) * d + i));
 }
 
-int64_t cross_entropy_row(float* logits, int n, int64_t label, float smoothing, double* sums) {
+// The largest of a row and where it first stands, and the mean.
+struct Summary {
+    float top, mean;
+    int64_t likeliest;
+};
+
+Summary summary_of(const float* logits, int n) {
     Vec most = splat(-INFINITY), all{};
     for (int i = 0; i < n; i += W) {
         const Vec v = load_some(logits + i, n - i);
         all += v;
         most = larger(most, first_lanes(v, n - i, -INFINITY));
     }
-    const float top = largest(most), mean = sum(all) / n, right = logits[label];
+    const float top = largest(most);
     int64_t likeliest = 0;
     while (likeliest < n - 1 && logits[likeliest] != top) ++likeliest;
+    return {top, sum(all) / n, likeliest};
+}
+
+int64_t cross_entropy_row(float* logits, int n, int64_t label, float smoothing, double* sums) {
+    const auto [top, mean, likeliest] = summary_of(logits, n);
+    const float right = logits[label];
     Vec spread{};
     for (int i = 0; i < n; i += W) {
         const Vec v = exponential(load_some(logits + i, n - i) - top);
@@ -147,6 +159,35 @@ int64_t cross_entropy_row(float* logits, int n, int64_t label, float smoothing, 
     sums[0] += (1.0 - smoothing) * chosen + smoothing * (static_cast<double>(log_norm) - mean);
     sums[1] += chosen;
     return likeliest;
+}
+
+int64_t agreement_row(float* first, float* second, int n, int64_t label, float smoothing, float weight, double* sums) {
+    const Summary one = summary_of(first, n), two = summary_of(second, n);
+    Vec norms[2]{}, apart[2]{};  // sums of exponentials, and of them times how far the logits are apart
+    for (int i = 0; i < n; i += W) {
+        const Vec x = load_some(first + i, n - i) - one.top, y = load_some(second + i, n - i) - two.top;
+        const Vec p = first_lanes(exponential(x), n - i, 0.0f), q = first_lanes(exponential(y), n - i, 0.0f);
+        norms[0] += p, norms[1] += q;
+        apart[0] = fused(p, x - y, apart[0]), apart[1] = fused(q, x - y, apart[1]);
+    }
+    const float norm_p = sum(norms[0]), norm_q = sum(norms[1]), log_p = std::log(norm_p), log_q = std::log(norm_q);
+    // KL(p, q) and KL(q, p)
+    const float p_to_q = sum(apart[0]) / norm_p - (log_p - log_q), q_to_p = (log_p - log_q) - sum(apart[1]) / norm_q;
+    const double logs = (static_cast<double>(log_p) + one.top + log_q + two.top) / 2;
+    const double chosen = logs - (static_cast<double>(first[label]) + second[label]) / 2;
+    const Vec share_p = splat(1.0f / norm_p), share_q = splat(1.0f / norm_q), even = splat(smoothing / n / 2);
+    for (int i = 0; i < n; i += W) {
+        const Vec x = load_some(first + i, n - i) - one.top, y = load_some(second + i, n - i) - two.top;
+        const Vec p = exponential(x) * share_p, q = exponential(y) * share_q, far = x - y - (log_p - log_q);
+        const Vec by_p = p * (far - p_to_q) + (p - q), by_q = q * (-far - q_to_p) + (q - p);
+        store_some(first + i, fused(by_p, splat(weight / 4), p * 0.5f - even), n - i);
+        store_some(second + i, fused(by_q, splat(weight / 4), q * 0.5f - even), n - i);
+    }
+    first[label] -= (1.0f - smoothing) / 2, second[label] -= (1.0f - smoothing) / 2;
+    const double spread = logs - (static_cast<double>(one.mean) + two.mean) / 2;
+    sums[0] += (1.0 - smoothing) * chosen + smoothing * spread + weight / 4.0 * (static_cast<double>(p_to_q) + q_to_p);
+    sums[1] += chosen;
+    return one.likeliest;
 }
 
 }  // namespace
