@@ -120,6 +120,19 @@ def test_text_is_judged_by_bleu_and_learned_in_larger_steps_than_symbols(chosen,
     assert (config.validation.metric, config.training.learning_rate) == ("bleu", 6e-3)
 
 
+def test_beams_of_text_are_held_to_the_end_a_little_more_than_in_the_paper(chosen, text):
+    def penalty(**decoding: object) -> float:
+        config, choices = complete(make_config({"out": "run", "decoding": decoding}), text, torch.device("cpu"))
+        told = {choice.key: choice.value for choice in choices}
+        assert told.get("decoding.length_penalty") == (None if decoding else config.decoding.length_penalty)
+        return config.decoding.length_penalty
+
+    assert penalty() == 1.0
+    assert penalty(length_penalty=0.6) == 0.6, "also what is as good as left open"
+    assert penalty(length_penalty_formula="power") == 0.6, "another formula has another scale"
+    assert chosen(1000).decoding.length_penalty == 0.6, "symbols"
+
+
 def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
     symbols = chosen(450_000)
     config, choices = complete(make_config({"out": "run"}), text, torch.device("cpu"))

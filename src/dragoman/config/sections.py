@@ -281,7 +281,9 @@ class DecodingConfig(Section):
 
     beam_size: Hypotheses = 4
     n_best: Hypotheses = 1
-    length_penalty: Annotated[float, Bounds(ge=0)] = setting(default=0.6, description="alpha")
+    length_penalty: Annotated[float, Bounds(ge=0)] = setting(
+        default=0.6, description="alpha; `train` gives models of text 1.0"
+    )
     length_penalty_formula: Literal["gnmt", "power"] = setting(
         default="gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
     )
