@@ -73,6 +73,7 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, wants: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Summed loss, likelihood and hits."""
         grads = [torch.zeros_like(part) if wants and part is not None else None for part in (hidden, weight, bias)]
         wide = torch.promote_types(hidden.dtype, torch.float32)
         loss = torch.zeros((), dtype=torch.float64 if hidden.device.type == "cpu" else torch.float32).to(hidden.device)

@@ -65,6 +65,7 @@ class _AgreeingCrossEntropy(torch.autograd.Function):
         weight: float,
         wants: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Summed loss, likelihood and hits."""
         parts = (first, second, matrix, bias)
         grads = [torch.zeros_like(part) if wants and part is not None else None for part in parts]
         wide = torch.promote_types(first.dtype, torch.float32)
@@ -74,12 +75,12 @@ class _AgreeingCrossEntropy(torch.autograd.Function):
         kernels = kernels_for(rooms)
         for start in range(0, len(labels), size):
             rows = slice(start, min(start + size, len(labels)))
-            p, q = (
+            one, other = (
                 logits_into(room[: rows.stop - start], hidden[rows], matrix, bias)
                 for room, hidden in zip(rooms, (first, second), strict=True)
             )
             block = _block if kernels is None else kernels.agreement
-            found, slopes = block((p, q), labels[rows, None], smoothing, weight)
+            found, slopes = block((one, other), labels[rows, None], smoothing, weight)
             sums += torch.as_tensor(found, dtype=sums.dtype)
             if wants:
                 for by_hidden, hidden, slope in zip(grads[:2], (first, second), slopes, strict=True):

@@ -205,6 +205,7 @@ class _Session:
         self.config, self.directory, self.log, self.given_files = config, directory, log, given_files
 
     def train(self) -> Run:
+        """From the settings to the end of training, or to a signal."""
         if self.config.training.threads is not None:
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
