@@ -45,7 +45,7 @@ def test_the_model_grows_with_the_corpus_as_far_as_the_device_carries(chosen, to
 
 def test_nothing_is_left_open_and_every_choice_has_a_reason(data):
     config, choices = complete(make_config({"out": "run"}), data, torch.device("cpu"))
-    optional = {"d_k", "d_v", "max_minutes", "init_from", "threads", "save_every", "unigram_alpha"}
+    optional = {"d_k", "d_v", "max_minutes", "init_from", "threads", "save_every", "unigram_alpha", "length_penalties"}
     for section in ("model", "training", "validation"):
         for key, value in getattr(config, section).to_dict().items():
             assert value is not None or key in optional, f"{section}.{key}"
@@ -131,6 +131,26 @@ def test_beams_of_text_are_held_to_the_end_a_little_more_than_in_the_paper(chose
     assert penalty(length_penalty=0.6) == 0.6, "also what is as good as left open"
     assert penalty(length_penalty_formula="power") == 0.6, "another formula has another scale"
     assert chosen(1000).decoding.length_penalty == 0.6, "symbols"
+
+
+def test_penalties_are_tried_where_one_was_left_open_and_the_dev_set_says_enough(chosen, text, monkeypatch):
+    def tried(most: int = 1000, **decoding: object) -> object:
+        tree = {"out": "run", "decoding": decoding, "validation": {"max_sentences": most}}
+        return complete(make_config(tree), text, torch.device("cpu"))[0].validation.length_penalties
+
+    assert len(text.dev) == 20
+    assert tried() is None, "too few lines"
+    monkeypatch.setattr(defaults, "FEWEST_LINES", 20)
+    assert tried() == defaults.LENGTH_PENALTIES
+    assert tried(most=19) is None
+    for decoding in (
+        {"length_penalty": 1.0},
+        {"length_penalty_formula": "power"},
+        {"beam_size": 1},
+        {"sampling": True},
+    ):
+        assert tried(**decoding) is None, decoding
+    assert chosen(1000).validation.length_penalties is None, "symbols"
 
 
 def test_symbols_get_deeper_models_and_more_epochs(chosen, text):

@@ -274,6 +274,11 @@ class ValidationConfig(Section):
         default=1000,
         description="dev sentences translated at each validation; of a text, 100 at most are completed or filled",
     )
+    length_penalties: tuple[Annotated[float, Bounds(ge=0)], ...] | None = setting(
+        default=None,
+        description="tried on the dev set when training ends: the best becomes decoding.length_penalty. "
+        "If unset, some are tried for text whose penalty was left open; [] tries none",
+    )
 
 
 class DecodingConfig(Section):
@@ -282,7 +287,7 @@ class DecodingConfig(Section):
     beam_size: Hypotheses = 4
     n_best: Hypotheses = 1
     length_penalty: Annotated[float, Bounds(ge=0)] = setting(
-        default=0.6, description="alpha; `train` gives models of text 1.0"
+        default=0.6, description="alpha; `train` chooses that of a model of text on its dev set"
     )
     length_penalty_formula: Literal["gnmt", "power"] = setting(
         default="gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
@@ -310,6 +315,11 @@ class DecodingConfig(Section):
     top_p: Annotated[float, Bounds(gt=0, le=1)] = 1.0
     sampling_seed: NotNegative = 1
 
+    @property
+    def is_beam_search(self) -> bool:
+        """Whether a search goes on with several hypotheses, so that a length penalty matters."""
+        return self.beam_size > 1 and not self.sampling
+
     def check(self) -> None:
         """See `Section.check`."""
         if not self.sampling and self.n_best > self.beam_size:
@@ -335,6 +345,8 @@ class TrainConfig(Section):
         model = self.model
         if self.training.r_drop and not any((model.attention_dropout, model.activation_dropout, model.dropout != 0)):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
+        if self.validation.length_penalties and not (model.learns_pairs and self.decoding.is_beam_search):
+            raise ValueError("validation.length_penalties are tried in beam searches of pairs, of which there are none")
 
 
 # The settings of `data` that say where the files are.

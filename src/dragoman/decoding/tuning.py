@@ -127,12 +127,41 @@ def tune(
     """
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
-    language, own = translator.languages.target, (decoding or translator.decoding).replace({"n_best": 1})
+    own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
+    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
+    return try_searches(
+        translator, sources, answers, searches, metric=metric, lowercase=lowercase, samples=samples, report=report
+    )
+
+
+def try_searches(
+    translator: Translator,
+    sources: Sequence[str],
+    answers: References,
+    searches: Sequence[DecodingConfig],
+    *,
+    metric: str = "bleu",
+    lowercase: bool = False,
+    samples: int = 1000,
+    report: Callable[[str], None] = _silent,
+) -> Tuning:
+    """Translate some lines by each of several searches, with one output for each line, and compare the outputs.
+
+    Args:
+        translator: whose searches they are.
+        sources: held-out lines.
+        answers: one reference, or several, for each.
+        searches: the one that the others are compared with first.
+        metric, lowercase, samples, report: as for `tune`.
+
+    Raises:
+        ConfigError: the metric is unknown, or wants another code for the language.
+    """
+    language, own = translator.languages.target, searches[0]
     check_language(metric, language)
     rising = measure(metric, ["a"], [("a",)], target_language=language).higher_is_better
-    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
     translator.translate_with(sources[:_WARM_UP], own)
     trials: list[Trial] = []
     usual = None

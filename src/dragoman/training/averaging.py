@@ -9,9 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from dragoman.errors import ModelError
+from dragoman.config import SETTINGS_FILE
+from dragoman.errors import ConfigError, ModelError
+from dragoman.markov import is_markov
+from dragoman.models import load_pretrained
+from dragoman.models.pretrained import check_fit, save_config, save_weights
 from dragoman.models.tensors import read_tensors
-from dragoman.training.checkpoint import load_checkpoint
+from dragoman.text import TokenizerPair
+from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint
 
 _UPDATES = "updates"
 
@@ -41,6 +46,43 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
             if tensor.is_floating_point():
                 sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)
     return {name: sums[name].div_(len(paths)).to(last[name].dtype) if name in sums else last[name] for name in last}
+
+
+def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
+    """A model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
+
+    Args:
+        directory: the run.
+        last: how many checkpoints, counted from the last, at least one.
+        out: the model directory to make; neither the run itself nor another.
+
+    Raises:
+        ConfigError: `last` or `out` is out of the question.
+        ModelError: there are fewer checkpoints, or one is damaged.
+    """
+    directory, out = Path(directory), Path(out)
+    if last < 1:
+        raise ConfigError("an average needs at least one checkpoint", found=last)
+    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS))
+    if run or out.is_file():
+        raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
+    if is_markov(directory):
+        raise ModelError("a Markov model has no checkpoints to average", file=directory)
+    if not (directory / CHECKPOINTS).is_dir():
+        raise ModelError("no run here", file=directory, expected=f"a directory {CHECKPOINTS}")
+    paths = list_checkpoints(directory / CHECKPOINTS)
+    if len(paths) < last:
+        raise ModelError(
+            "there are not so many checkpoints", file=directory, expected=last, found=len(paths),
+            hint="training.keep_last says how many a run keeps",
+        )  # fmt: skip
+    pretrained = load_pretrained(directory)
+    weights = average_checkpoints(paths[-last:])
+    check_fit(pretrained.model, weights)
+    save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
+    TokenizerPair.load(directory).save(out)
+    save_weights(out, weights)
+    return out
 
 
 def _check_alike(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path | None = None) -> None:

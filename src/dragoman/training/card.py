@@ -13,6 +13,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.decoding import Tuning
 from dragoman.files import json_text, write_bytes
 from dragoman.training.progress import Progress
 from dragoman.training.validate import Validation
@@ -73,6 +74,7 @@ def write_card(
     result: Validation,
     kept: str,
     command: str,
+    tuned: Tuning | None = None,
 ) -> None:
     """Write `README.md` into a run directory.
 
@@ -84,10 +86,11 @@ def write_card(
         result: the kept model on the dev set.
         kept: which weights were kept, in words.
         command: what was typed.
+        tuned: what the searches that were tried reached.
     """
     sections = [
         _head(directory, config, data, kept),
-        _scores(config, data, result),
+        _scores(config, data, result, tuned),
         _use(config, directory),
         data_section(data),
         _training(config, data, progress, command),
@@ -114,7 +117,7 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
 """
 
 
-def _scores(config: TrainConfig, data: Prepared, result: Validation) -> str:
+def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuning | None) -> str:
     kind, unit = KINDS[config.model.family], data.counts["dev"].unit
     rows = [f"| {name} | {value:.2f} | `{result.signatures[name]}` |" for name, value in result.scores.items()]
     verb = "score" if data.is_text else "evaluate"
@@ -130,9 +133,21 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation) -> str:
             f"| {result.perplexity_name.replace('_', '-')} | {result.perplexity:.3f} | {kind.per} |",
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
             *([told] if some else []),
+            *([] if tuned is None else [_search(config, tuned)]),
             f"\nThe held-out {unit} also chose the weights, so these numbers flatter a little; judge on other text",
             f"with `dragoman {verb}`.\n",
         ]
+    )
+
+
+def _search(config: TrainConfig, tuned: Tuning) -> str:
+    penalty = config.decoding.length_penalty
+    score = next(one.score for one in tuned.trials if one.decoding.length_penalty == penalty)
+    tried = ", ".join(f"{one:g}" for one in sorted(trial.decoding.length_penalty for trial in tuned.trials))
+    return (
+        f"\n`translate` searches with a beam of {config.decoding.beam_size} and a length penalty of {penalty:g} "
+        f"(tried: {tried}):\n{score.label} {score.value:.2f} [{score.low:.2f}, {score.high:.2f}] on "
+        f"{score.lines:,} of them, `{score.signature}`."
     )
 
 

@@ -38,6 +38,7 @@ from dragoman.files import (
 )
 from dragoman.models.tensors import encode_tensors, read_tensors
 
+CHECKPOINTS = "checkpoints"  # where a run directory has them
 MANIFEST = "MANIFEST.json"
 STATE = "state.json"
 _SUFFIX = ".safetensors"

@@ -4,7 +4,7 @@ Sizes go by T, the number of target tokens of the training set (`SIZES`); a mode
 for T, and one stack of layers instead of two. A CPU alone goes no further than the third row. Where the target is a
 sequence of symbols there may be more layers and epochs. An update has T/150 target tokens, within 1024 (2048 beyond
 the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models of pairs have rotary positions, those of text
-a length penalty of 1.0.
+a length penalty of 1.0, or when training ends another that 100 dev lines or more prove to be better.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
@@ -63,6 +63,10 @@ LEAST_FOR_MUON = 1000
 # BLEU on dev with 0.6, 1.0, 1.4: Tatoeba en-zh 30.04, 30.53, 31.34; Multi30k en-de 39.27, 39.73, 40.04, en-fr 59.70,
 # 60.08, 58.54.
 TEXT_LENGTH_PENALTY = 1.0
+# Tried at the end on dev lines, where there are so many.
+LENGTH_PENALTIES, FEWEST_LINES = (0.6, 1.0, 1.4, 1.8), 100
+# With one of these in [decoding] the length penalty is not left open: another formula has another scale.
+PENALTY_KEYS = frozenset({"length_penalty", "length_penalty_formula"})
 # Updates that the moving average of the weights reaches back, at most.
 LONGEST_SPAN = 1000
 # Seconds an update takes however little it computes.
@@ -143,9 +147,14 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> No
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
     choices.choose("validation", why, {"metric": metric})
-    if not symbols and not choices.config.decoding.given & {"length_penalty", "length_penalty_formula"}:
-        why = "beams of text end too early with the paper's 0.6; `tune` tries others"
+    decoding = choices.config.decoding
+    if not symbols and not decoding.given & PENALTY_KEYS:
+        why = "beams of text end too early with the paper's 0.6"
         choices.change("decoding", why, {"length_penalty": TEXT_LENGTH_PENALTY})
+        lines = min(len(data.dev), choices.config.validation.max_sentences)
+        if decoding.is_beam_search and lines >= FEWEST_LINES:
+            why = f"tried on {lines:,} dev lines when training ends"
+            choices.choose("validation", why, {"length_penalties": LENGTH_PENALTIES})
 
 
 def _choose_for_text(choices: _Choices) -> None:

@@ -17,25 +17,31 @@ from dragoman.decoding import Translator
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
-from dragoman.markov import is_markov
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.pretrained import check_fit, fill, read_config, save_config, save_weights
+from dragoman.models.pretrained import fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
-from dragoman.training.checkpoint import clean_temporaries, list_checkpoints, load_checkpoint, newest_checkpoint
-from dragoman.training.defaults import complete, describe, estimate_seconds
+from dragoman.training.checkpoint import (
+    CHECKPOINTS,
+    clean_temporaries,
+    list_checkpoints,
+    load_checkpoint,
+    newest_checkpoint,
+)
+from dragoman.training.defaults import PENALTY_KEYS, complete, describe, estimate_seconds
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
+from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 
-CARD, CHECKPOINTS = "README.md", "checkpoints"
+CARD = "README.md"
 # What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
 CHANGEABLE: dict[str, set[str] | None] = {
     "data": set(FILE_KEYS),
@@ -43,7 +49,7 @@ CHANGEABLE: dict[str, set[str] | None] = {
         "average_last", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps", "patience",
         "save_every", "tensorboard", "threads",
     },
-    "validation": {"every", "max_sentences"},
+    "validation": {"every", "length_penalties", "max_sentences"},
     "decoding": None,
 }  # fmt: skip
 # Settings younger than some checkpoints: where they are as if they were not, they do not count.
@@ -177,6 +183,8 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
                 stored[section][key] = value
             else:
                 differing.append(f"{section}.{key}: {stored[section][key]!r} in the run, {value!r} now")
+    if config.decoding.given & PENALTY_KEYS and "length_penalties" not in config.validation.given:
+        stored["validation"]["length_penalties"] = None  # what is given now has not to be the best
     if differing:
         raise ConfigError(
             "a resumed run keeps its settings, but these differ:\n  " + "\n  ".join(differing),
@@ -338,7 +346,8 @@ class _Session:
             kept = f"the average of the last {count} checkpoints"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
         final = trainer.judge.measure()
-        write_card(self.directory, self.config, trainer.data, progress, final, kept, command=typed_command())
+        self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
+        write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
@@ -359,40 +368,3 @@ class _Session:
         if better:
             trainer.save()  # what is best must be known if training goes on
         return len(paths) if better else 0
-
-
-def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
-    """A model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
-
-    Args:
-        directory: the run.
-        last: how many checkpoints, counted from the last, at least one.
-        out: the model directory to make; neither the run itself nor another.
-
-    Raises:
-        ConfigError: `last` or `out` is out of the question.
-        ModelError: there are fewer checkpoints, or one is damaged.
-    """
-    directory, out = Path(directory), Path(out)
-    if last < 1:
-        raise ConfigError("an average needs at least one checkpoint", found=last)
-    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS))
-    if run or out.is_file():
-        raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
-    if is_markov(directory):
-        raise ModelError("a Markov model has no checkpoints to average", file=directory)
-    if not (directory / CHECKPOINTS).is_dir():
-        raise ModelError("no run here", file=directory, expected=f"a directory {CHECKPOINTS}")
-    paths = list_checkpoints(directory / CHECKPOINTS)
-    if len(paths) < last:
-        raise ModelError(
-            "there are not so many checkpoints", file=directory, expected=last, found=len(paths),
-            hint="training.keep_last says how many a run keeps",
-        )  # fmt: skip
-    pretrained = load_pretrained(directory)
-    weights = average_checkpoints(paths[-last:])
-    check_fit(pretrained.model, weights)
-    save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
-    TokenizerPair.load(directory).save(out)
-    save_weights(out, weights)
-    return out
