@@ -4,7 +4,9 @@
 
 `--data` is the folder that the recipe's `${DATA}` stands for. Settings are chosen on the dev set, which is what is
 judged; `--test` judges the test set, once all seeds are trained, and once per version of the recipe: asked again, it
-tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again.
+tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again. A recipe that comes
+`after` another (`tests.toml`) begins from the weights of that one, which is trained first, with the same seed; `--set`
+is for the recipe that was named.
 
 Prints a JSON row for each seed, with `--ensemble` one of all of them together, and of several seeds one of the means
 and standard deviations. The rows also land beside the runs as `result-dev.json` and `result-test.json`.
@@ -81,13 +83,25 @@ def recipe_text(name: str) -> str:
     return text if base is None else recipe_text(Path(base).stem) + text
 
 
+def read_tests() -> dict[str, Any]:
+    """How each recipe is judged."""
+    return tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
+
+
+def chain(name: str) -> list[str]:
+    """A recipe, behind the recipe that it comes after, and so on."""
+    before = read_tests().get(name, {}).get("after")
+    return [name] if before is None else [*chain(before), name]
+
+
 def judged(
     file: Path, name: str, changes: list[str], models: list[Path], part: str, data: Path, test: dict[str, Any]
 ) -> dict[str, Any]:
     """`judge`, but the test set only once per version of the recipe."""
     if part == "dev":
         return judge(models, part, data, test)
-    version = json.dumps([recipe_text(name), changes, test, [out.name for out in models]], sort_keys=True)
+    text = "".join(map(recipe_text, chain(name)))
+    version = json.dumps([text, changes, test, [out.name for out in models]], sort_keys=True)
     return once(file, hashlib.sha256(version.encode()).hexdigest(), lambda: judge(models, part, data, test))
 
 
@@ -107,13 +121,14 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[str, Any]:
-    """Train with a seed, or go on; the facts of the run.
+def train(name: str, out: Path, seed: int | None, changes: list[str], start: Path | None = None) -> dict[str, Any]:
+    """Train with a seed, from the weights of another run if there is one, or go on; the facts of the run.
 
     Raises:
         SystemExit: a signal stopped the training.
     """
-    given = {"out": str(out)} if seed is None else {"out": str(out), "training": {"seed": seed}}
+    own = {"seed": seed, "init_from": None if start is None else str(start)}
+    given = {"out": str(out), "training": {key: value for key, value in own.items() if value is not None}}
     run = dragoman.train(
         make_config(merge(read_toml(HERE / f"{name}.toml"), parse_assignments(changes), given)), resume=True
     )
@@ -130,6 +145,28 @@ def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[st
     }
 
 
+def train_chain(names: Sequence[str], root: Path, seed: int | None, changes: list[str]) -> dict[str, Any]:
+    """Train recipes one after the other, each from the weights of the one before; the facts of the last, and all time.
+
+    Args:
+        names: of the recipes; the changes are for the last.
+        root: where run directories go.
+        seed: of all of them, or each one's own.
+        changes: as of `--set`.
+    """
+    start, minutes, facts = None, 0.0, {}
+    for name in names:
+        out = run_directory(root, name, seed)
+        facts = train(name, out, seed, changes if name == names[-1] else [], start)
+        start, minutes = out, minutes + facts["minutes"]
+    return {**facts, "minutes": round(minutes, 1)}
+
+
+def run_directory(root: Path, name: str, seed: int | None) -> Path:
+    """Where a recipe's run with a seed goes, or with its own."""
+    return root / name if seed is None else root / name / f"seed-{seed}"
+
+
 def plainly(work: Callable[[], None]) -> None:
     """Do the work of a script; a mistake that its user can mend is a message on standard error, not a traceback."""
     try:
@@ -142,7 +179,7 @@ def plainly(work: Callable[[], None]) -> None:
 def main() -> None:
     """Train all seeds, judge, print the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tests = tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
+    tests = read_tests()
     parser.add_argument("name", choices=sorted(tests))
     parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
     parser.add_argument("--out", default=Path("runs"), type=Path, help="where run directories go")
@@ -155,8 +192,9 @@ def main() -> None:
     os.environ["DATA"] = str(options.data)
     home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
     seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else [None]
-    runs = {home if seed is None else home / f"seed-{seed}": seed for seed in seeds}
-    facts = {out: train(options.name, out, seed, options.set) for out, seed in runs.items()}
+    names = chain(options.name)
+    runs = {run_directory(options.out, options.name, seed): seed for seed in seeds}
+    facts = {out: train_chain(names, options.out, seed, options.set) for out, seed in runs.items()}
     rows = []
     for out, own in facts.items():
         found = judged(out / "judged.json", options.name, options.set, [out], part, options.data, test)

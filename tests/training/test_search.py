@@ -52,7 +52,7 @@ def test_the_best_penalty_on_the_dev_set_becomes_the_models_own(tmp_path, unsure
     card = (run.directory / "README.md").read_text(encoding="utf-8")
     assert f"a beam of 3 and a length penalty of {told['chosen']:g} (tried: 0, 0.6, 1, 9):" in card
     assert f"{max(expected.values()):.2f}" in card
-    assert "length penalties on 15 dev lines" in (run.directory / "train.log").read_text(encoding="utf-8")
+    assert "trying 4 length penalties on 15 dev lines" in (run.directory / "train.log").read_text(encoding="utf-8")
 
 
 def test_what_is_better_by_chance_is_not_taken(tmp_path, monkeypatch):

@@ -40,6 +40,7 @@ def tune_search(
     metric = config.validation.metric or "loss"
     own = config.decoding.replace({"n_best": 1})
     others = [own.replace({"length_penalty": alpha}) for alpha in penalties if alpha != own.length_penalty]
+    log.line(f"trying {1 + len(others)} length penalties on {min(most, len(data.dev)):,} dev lines:")
     tuned = try_searches(
         Translator.from_pretrained(directory, device=config.training.device),
         data.dev_source[:most],
@@ -52,7 +53,6 @@ def tune_search(
     penalty = chosen.decoding.length_penalty
     config = config.replace({"decoding": config.decoding.replace({"length_penalty": penalty})})
     save_decoding(directory, config.decoding)
-    log.line(f"length penalties on {min(most, len(data.dev)):,} dev lines:")
     for line in tuned.lines():
         log.line(line)
     kept = f"kept, as none is better with p <= {SURE}" if chosen is tuned.trials[0] else "taken"
