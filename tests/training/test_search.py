@@ -6,7 +6,7 @@ import pytest
 from runs import events, small_config
 
 from dragoman.config import TrainConfig, read_toml
-from dragoman.decoding import Translator
+from dragoman.decoding import Translator, save_decoding
 from dragoman.errors import ConfigError
 from dragoman.evaluation import score
 from dragoman.text import read_lines
@@ -87,4 +87,13 @@ def test_a_penalty_given_later_is_not_tried_against_others(tmp_path):
 @pytest.mark.parametrize("settings", [["beam_size=1"], ["sampling=true"], ["model.family=causal"]])
 def test_where_no_beam_is_searched_there_is_nothing_to_try(tmp_path, settings):
     with pytest.raises(ConfigError, match="length_penalties"):
-        small_config(tmp_path, "run", "validation.length_penalties=[1.0]", *settings)
+        train(small_config(tmp_path, "run", "validation.length_penalties=[1.0]", *settings), quiet=True)
+
+
+def test_a_run_may_turn_to_greedy_search_later(tmp_path):
+    run = train(config(tmp_path, "max_steps=20"), quiet=True)
+    save_decoding(run.directory, run.config.decoding.replace({"beam_size": 1, "n_best": 1}))
+    later = small_config(tmp_path).replace({"decoding": {}})
+    again = train(later.replace({"training": {**later.training.to_dict(unset=False), "max_steps": 40}}), resume=True)
+    assert (again.progress.step, again.config.decoding.beam_size) == (40, 1)
+    assert len(events(run.directory, "search")) == 1

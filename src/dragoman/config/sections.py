@@ -345,8 +345,6 @@ class TrainConfig(Section):
         model = self.model
         if self.training.r_drop and not any((model.attention_dropout, model.activation_dropout, model.dropout != 0)):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
-        if self.validation.length_penalties and not (model.learns_pairs and self.decoding.is_beam_search):
-            raise ValueError("validation.length_penalties are tried in beam searches of pairs, of which there are none")
 
 
 # The settings of `data` that say where the files are.

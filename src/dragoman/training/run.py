@@ -36,7 +36,7 @@ from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
-from dragoman.training.search import tune_search
+from dragoman.training.search import searches_beams, tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
@@ -162,6 +162,11 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     stored_file = directory / SETTINGS_FILE
     if not stored_file.exists():
         check_meant(config, config.model.family)
+        if config.validation.length_penalties and not searches_beams(config):
+            hint = "leave validation.length_penalties out"
+            raise ConfigError(
+                "validation.length_penalties are tried in beam searches of pairs", found="none", hint=hint
+            )
         return config
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"

@@ -14,10 +14,15 @@ from dragoman.training.log import RunLog
 SURE = 0.05
 
 
+def searches_beams(config: TrainConfig) -> bool:
+    """Whether a model of these settings has searches to which a length penalty matters."""
+    return config.model.learns_pairs and config.decoding.is_beam_search
+
+
 def tune_search(
     directory: Path, config: TrainConfig, data: Prepared, log: RunLog, step: int
 ) -> tuple[TrainConfig, Tuning | None]:
-    """Try `validation.length_penalties` with the kept model and make the best the run's own, where there are any.
+    """Try `validation.length_penalties` with the kept model, if it searches with beams, and make the best its own.
 
     Each search is run in full, over at most `validation.max_sentences` dev lines, and judged by the metric of the
     validations (by BLEU, where that is the loss). A penalty takes the place of the run's own only where it is better
@@ -35,7 +40,7 @@ def tune_search(
         The settings with the best penalty, and what each reached, if any was tried.
     """
     penalties, most = config.validation.length_penalties, config.validation.max_sentences
-    if not penalties:
+    if not penalties or not searches_beams(config):
         return config, None
     metric = config.validation.metric or "loss"
     own = config.decoding.replace({"n_best": 1})
