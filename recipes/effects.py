@@ -17,7 +17,7 @@ import os
 import time
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from run import once, plainly
 
@@ -32,6 +32,28 @@ from dragoman.text import read_lines
 PLAN = Path(__file__).parent / "effects.toml"
 BASE, BACKWARDS, TEACHER, RESULT = "base", "backwards", "another-seed", "effect.json"
 LANGUAGES = ("en", "de")
+
+
+class Making(NamedTuple):
+    """One way of making pairs: by which models, from which lines, as which kind; whether sources get the kind's tag."""
+
+    models: tuple[str, ...]
+    lines: str
+    kind: str
+    tagged: bool = True
+
+
+MADE = {
+    "back-translation": (Making((BACKWARDS,), "more.de", "back-translation"),),
+    "self-training": (Making((BASE,), "more.en", "self-training"),),
+    "distillation": (Making((BASE, TEACHER), "train.en", "distillation"),),
+    "diversification": (
+        Making((BASE,), "train.en", "distillation"),
+        Making((BACKWARDS,), "train.de", "back-translation", tagged=False),
+    ),
+}
+# Pairs made so are learned from instead of the real ones, all others beside them.
+IN_PLACE = "distillation"
 
 
 class Effects:
@@ -85,19 +107,33 @@ class Effects:
     def look(self, name: str) -> dict[str, Any]:
         """Train what a row needs, and translate."""
         way = self.means.get(name, {})
-        for needed in (*way.get("with", ()), *([TEACHER] if way.get("made") == "distillation" else [])):
+        for needed in way.get("with", ()):
             self.measure(needed)
-        made, minutes = self.make_pairs(name, way["made"]) if "made" in way else ({}, 0.0)
+        minutes = 0.0
         if "search" in way or "with" in way:
             models = [self.out / BASE, *(self.out / other for other in way.get("with", ()))]
         else:
             models = [self.out / name]
-            minutes += self.train(name, merge(made, parse_assignments(way.get("set", []))))
+            own, minutes = self.settings(name, way)
+            minutes += self.train(name, own)
         translator = dragoman.Translator.from_pretrained(models)
         translator.translate(self.lines["dev.en"][:8])
         began = time.perf_counter()
         outputs = [one.text for one in translator.translate(self.lines["dev.en"], **way.get("search", {}))]
         return {"minutes": round(minutes, 1), "seconds": round(time.perf_counter() - began, 1), "outputs": outputs}
+
+    def settings(self, name: str, way: dict[str, Any]) -> tuple[dict[str, Any], float]:
+        """What a row trains with, beside the base's settings; the minutes that it took to come so far."""
+        if "made" in way:
+            return self.make_pairs(name, way["made"])
+        if "after" in way:
+            minutes = self.measure(way["after"])["minutes"]
+            return {"training": {"init_from": str(self.out / way["after"])}}, minutes
+        if "files" in way:
+            corpus = self.out / "corpus"
+            files = {side: [str(corpus / part) for part in parts] for side, parts in way["files"].items()}
+            return {"data": files}, 0.0
+        return parse_assignments(way.get("set", [])), 0.0
 
     def train(self, name: str, own: dict[str, Any]) -> float:
         """Train, or go on; the minutes.
@@ -117,26 +153,30 @@ class Effects:
 
     def make_pairs(self, name: str, kind: str) -> tuple[dict[str, Any], float]:
         """Made-up pairs, as settings: beside the real ones, or by distillation in their place; and the minutes."""
-        minutes = self.train(BACKWARDS, {}) if kind == "back-translation" else 0.0
-        began = time.perf_counter()
-        models = [self.out / (BACKWARDS if kind == "back-translation" else BASE)]
-        models += [self.out / TEACHER] * (kind == "distillation")
-        lines = {"back-translation": "more.de", "self-training": "more.en", "distillation": "train.en"}[kind]
-        counts = Counts(unit="lines")
-        pairs = list(
-            synthesize(dragoman.Translator.from_pretrained(models), self.lines[lines], kind=kind, counts=counts)
-        )
-        minutes += (time.perf_counter() - began) / 60
-        print(f"{name}: {counts.kept:,} of {counts.read:,} lines kept")
+        minutes, pairs = 0.0, []
+        for making in MADE[kind]:
+            if BACKWARDS in making.models:
+                minutes += self.train(BACKWARDS, {})
+            elif TEACHER in making.models:
+                self.measure(TEACHER)
+            began = time.perf_counter()
+            models = [self.out / model for model in making.models]
+            counts = Counts(unit="lines")
+            tag = None if making.tagged else ""
+            translator = dragoman.Translator.from_pretrained(models)
+            pairs += synthesize(translator, self.lines[making.lines], kind=making.kind, tag=tag, counts=counts)
+            minutes += (time.perf_counter() - began) / 60
+            print(f"{name}: {counts.kept:,} of {counts.read:,} lines of {making.lines} kept")
         if not pairs:
-            raise SystemExit(f"{name}: of {counts.read:,} outputs none is worth learning from")
-        if kind == "distillation":
+            raise SystemExit(f"{name}: no output is worth learning from")
+        if kind == IN_PLACE:
             sides = [
                 self.write(f"{name}.{side}", [pair[number] for pair in pairs]) for number, side in enumerate(LANGUAGES)
             ]
             return {"data": {"source": sides[:1], "target": sides[1:]}}, minutes
         file = self.write(f"{name}.tsv", ["\t".join(pair) for pair in pairs])
-        return {"data": {"pairs": [file]}, "tokenizer": {"symbols": [WAYS[kind].tag]}}, minutes
+        tags = [WAYS[making.kind].tag for making in MADE[kind] if making.tagged and WAYS[making.kind].tag]
+        return {"data": {"pairs": [file]}, "tokenizer": {"symbols": tags}}, minutes
 
     def row(self, name: str) -> dict[str, Any]:
         """What a means gave beside the base."""

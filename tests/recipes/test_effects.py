@@ -45,6 +45,12 @@ made = "back-translation"
 made = "self-training"
 [means.distillation]
 made = "distillation"
+[means.diversification]
+made = "diversification"
+[means.twice]
+after = "base"
+[means.both-directions]
+files = { source = ["train.en", "train.de"], target = ["train.de", "train.en"] }
 """
 
 
@@ -81,11 +87,24 @@ def test_every_kind_of_means_gets_its_row_beside_the_base(measure, tmp_path: Pat
     assert rows["long"]["chrf"]["value"] != rows["base"]["chrf"]["value"], "the search alone changes the outputs"
     assert (tmp_path / "out/another-seed/model.safetensors").exists()
     assert not (tmp_path / "out/two-models/model.safetensors").exists(), "these search with what was trained"
+    assert rows["twice"]["minutes"] >= rows["base"]["minutes"], "the time of both"
+    log = (tmp_path / "out/twice/train.log").read_text(encoding="utf-8")
+    assert str(tmp_path / "out/base") in log, "it begins from the base's weights"
 
     files = tmp_path / "out/corpus"
     made = [line.split("\t") for line in (files / "back-translation.tsv").read_text(encoding="utf-8").splitlines()]
     assert {source.split()[0] for source, _ in made} == {"<bt>"}
     assert {target for _, target in made} <= set((files / "more.de").read_text(encoding="utf-8").splitlines())
+    more = [line.split("\t") for line in (files / "diversification.tsv").read_text(encoding="utf-8").splitlines()]
+    train = [set((files / f"train.{side}").read_text(encoding="utf-8").splitlines()) for side in effects.LANGUAGES]
+    assert not any(source.startswith("<") for source, _ in more), "these have no tag"
+    told = [line.removeprefix("diversification: ").split() for line in lines if line.startswith("diversification: ")]
+    assert [words[-2] for words in told] == ["train.en", "train.de"], "one model of each direction has made pairs"
+    kept = [int(words[0]) for words in told]
+    assert min(kept) > 0
+    assert sum(kept) == len(more)
+    assert all(source in train[0] for source, _ in more[: kept[0]]), "targets are made up"
+    assert all(target in train[1] for _, target in more[kept[0] :]), "then sources"
     taught = (files / "distillation.en").read_text(encoding="utf-8").splitlines()
     assert set(taught) <= set((files / "train.en").read_text(encoding="utf-8").splitlines())
 
@@ -103,7 +122,9 @@ def test_what_the_plan_changes_are_settings():
     plan = tomllib.loads(effects.PLAN.read_text(encoding="utf-8"))
     files = {"source": ["a"], "target": ["b"]}
     for name, means in plan["means"].items():
-        assert len(means.keys() & {"set", "made", "search", "with"}) == len(means) == 1, name
+        assert len(means.keys() & {"set", "made", "files", "after", "search", "with"}) == len(means) == 1, name
+        assert means.get("made") in (None, *effects.MADE)
+        assert means.get("after") in (None, effects.BASE, *plan["means"])
         make_config(merge({"data": files, "out": "run"}, plan["base"], parse_assignments(means.get("set", []))))
         make_config({"decoding": means.get("search", {}), "data": files, "out": "run"})
         assert set(means.get("with", ())) <= plan["means"].keys()
