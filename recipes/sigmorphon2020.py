@@ -5,7 +5,8 @@
 All languages are learned together: a source is the language's code and the letters of the word, decomposed (NFD takes
 Korean syllables apart), separated by blanks; settings are those of `sigmorphon2020-g2p.toml`. Interrupted runs go on
 where they stopped, finished ones are only judged. Prints one JSON row for each language and one of the mean: word error
-and phoneme error in percent on the dev sets, or with `--test` on the test sets, each language counting alike.
+and phoneme error in percent on the dev sets, or with `--test` on the test sets, which are looked at once per version of
+the recipe. In the mean each language counts alike; its 95 % intervals are of words drawn anew within each language.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from run import plainly
+import numpy as np
+from run import once, plainly, recipe_text, train
 
 import dragoman
-from dragoman.config import make_config, merge, parse_assignments, read_toml
-from dragoman.evaluation import score
+from dragoman.evaluation.metrics import measure
+from dragoman.evaluation.resampling import bootstrap_sums, interval
 from dragoman.files import make_directory
 from dragoman.text import read_lines
 
-RECIPE = Path(__file__).parent / "sigmorphon2020-g2p.toml"
+RECIPE = "sigmorphon2020-g2p"
 LANGUAGES = ("ady", "arm", "bul", "dut", "fre", "geo", "gre", "hin", "hun", "ice", "jpn", "kor", "lit", "rum", "vie")
 METRICS = ("word_error", "per")
+SAMPLES = 1000
 
 
 def read_words(file: Path, language: str) -> tuple[list[str], list[str]]:
@@ -49,16 +52,23 @@ def write_corpus(data: Path, out: Path) -> None:
 
 
 def judge(models: Sequence[Path], data: Path, part: str) -> list[dict[str, Any]]:
-    """A row for each language and one of the mean."""
+    """A row for each language and one of the mean, whose words are drawn anew within each language."""
     translator = dragoman.Translator.from_pretrained(models)
-    rows = []
-    for language in LANGUAGES:
+    rows, drawn = [], dict.fromkeys(METRICS, np.zeros(SAMPLES))
+    for number, language in enumerate(LANGUAGES):
         sources, targets = read_words(data / f"{language}.{part}.tsv", language)
         outputs = [one.text for one in translator.translate(sources)]
-        scores = score(outputs, targets, metrics=METRICS, bootstrap=0)
-        rows.append({"language": language, "words": len(sources), **{one.name: one.value for one in scores}})
-    mean = {name: sum(row[name] for row in rows) / len(rows) for name in METRICS}
-    return [*rows, {"language": "mean", "words": sum(row["words"] for row in rows), **mean}]
+        found = {name: measure(name, outputs, [(target,) for target in targets]) for name in METRICS}
+        for name, measured in found.items():
+            sums = bootstrap_sums(measured.statistics, samples=SAMPLES, seed=number)
+            drawn[name] = drawn[name] + measured.values(sums)
+        values = {name: measured.value() for name, measured in found.items()}
+        rows.append({"language": language, "words": len(sources), **values})
+    mean: dict[str, Any] = {"language": "mean", "words": sum(row["words"] for row in rows)}
+    for name in METRICS:
+        mean[name] = sum(row[name] for row in rows) / len(rows)
+        mean[f"{name}_interval"] = interval(drawn[name] / len(rows), 0.95)
+    return [*rows, mean]
 
 
 def main() -> None:
@@ -74,16 +84,18 @@ def main() -> None:
     data, corpus = options.data / "sigmorphon2020-g2p", options.out / "corpus"
     write_corpus(data, corpus)
     os.environ["CORPUS"] = str(corpus)
-    models = []
-    for seed in options.seeds.split(","):
-        models.append(options.out / f"seed-{seed}")
-        given = {"out": str(models[-1]), "training": {"seed": int(seed)}}
-        run = dragoman.train(make_config(merge(read_toml(RECIPE), parse_assignments(options.set), given)), resume=True)
-        if run.exit_status:
-            raise SystemExit(run.exit_status)
-    part = "test" if options.test else "dev"
-    facts = {"recipe": "sigmorphon2020-g2p", "part": part, "models": len(models)}
-    rows = [{**facts, **row} for row in judge(models, data, part)]
+    members = {options.out / f"seed-{seed}": int(seed) for seed in options.seeds.split(",")}
+    facts = [train(RECIPE, out, seed, options.set) for out, seed in members.items()]
+    models, part = list(members), "test" if options.test else "dev"
+    version = json.dumps([recipe_text(RECIPE), options.set, list(members.values())], sort_keys=True)
+    if options.test:
+        file = options.out / f"judged-{len(models)}.json"
+        rows = once(file, version, lambda: {"rows": judge(models, data, part)})["rows"]
+    else:
+        rows = judge(models, data, part)
+    shared = {"recipe": RECIPE, "part": part, "seeds": list(members.values())}
+    minutes = round(sum(fact["minutes"] for fact in facts), 1)
+    rows = [{**shared, "minutes": minutes, "threads": facts[0]["threads"], **row} for row in rows]
     (options.out / f"result-{part}-{len(models)}.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     for row in rows:
         print(json.dumps(row))
