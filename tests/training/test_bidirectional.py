@@ -1,4 +1,4 @@
-"""Epochs that learn pairs in both directions: what they see, what comes of it, resumable bit for bit."""
+"""Epochs that learn pairs in both directions: what they see, and what comes of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from runs import digests, losses, small_config, text_config, train_until_killed
+from runs import small_config, text_config
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, collate, prepare
@@ -15,7 +15,6 @@ from dragoman.errors import ConfigError
 from dragoman.models import load_pretrained
 from dragoman.text.tokenizer import PAD
 from dragoman.training import train
-from dragoman.training.trainer import Trainer
 
 JOINT = ("tokenizer.joint=true",)
 
@@ -76,34 +75,6 @@ def test_the_model_learns_the_way_back_too(tmp_path: Path):
             logits = model(*batch.inputs)
         found[epochs] = float(torch.nn.functional.cross_entropy(logits.mT, batch.labels, ignore_index=PAD))
     assert found[1000] < 0.8 * found[0]
-
-
-def test_a_run_killed_among_these_epochs_goes_on_bit_for_bit(tmp_path: Path):
-    changes = (*JOINT, "bidirectional_epochs=2", "max_steps=24", "batch_tokens=512", "save_every=3")
-    train(small_config(tmp_path, "whole", *changes), quiet=True)
-    broken = small_config(tmp_path, "broken", *changes)
-    for step in (5, 17):
-        train_until_killed(broken, step)
-    train(broken, resume=True, quiet=True)
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
-    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
-
-
-def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    update = Trainer._update
-
-    def look(self, micro_batches):
-        store = self.stores.of(self.progress.epoch)
-        assert store is not self.data.train
-        for rows in micro_batches:
-            longest = max(1 + int(store.source_lengths[rows].max()), 2 + int(store.target_lengths[rows].max()))
-            seen.append(len(rows) * longest)
-        return update(self, micro_batches)
-
-    monkeypatch.setattr(Trainer, "_update", look)
-    train(settings(tmp_path, "bidirectional_epochs=1000", "max_steps=20"), quiet=True)
-    assert max(seen) <= 128
 
 
 def test_it_needs_pairs_with_one_vocabulary(tmp_path: Path):

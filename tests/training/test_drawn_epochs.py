@@ -1,4 +1,4 @@
-"""Training on pieces drawn anew in each epoch: resumable bit for bit, batches planned from the epoch's own lengths."""
+"""What each epoch draws anew, pieces or directions: resumable bit for bit, batches planned from its own lengths."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from dragoman.training.run import config_hash
 from dragoman.training.trainer import Trainer
 
 BPE = ("tokenizer.kind=bpe", "vocab_size=300", "batch_tokens=512", "max_steps=24", "save_every=3")
+DRAWN = {
+    "pieces": ("bpe_dropout=0.2",),
+    "directions": ("tokenizer.joint=true", "bidirectional_epochs=2"),
+}
 
 
-def test_a_run_killed_in_a_later_epoch_goes_on_bit_for_bit(tmp_path):
-    settings = (*BPE, "bpe_dropout=0.2", "accumulate=2")
+@pytest.mark.parametrize("drawn", DRAWN.values(), ids=DRAWN)
+def test_a_run_killed_in_a_later_epoch_goes_on_bit_for_bit(drawn, tmp_path):
+    settings = (*BPE, *drawn, "accumulate=2")
     train(small_config(tmp_path, "whole", *settings), quiet=True)
     broken = small_config(tmp_path, "broken", *settings)
     for step in (5, 17):
@@ -26,7 +31,8 @@ def test_a_run_killed_in_a_later_epoch_goes_on_bit_for_bit(tmp_path):
     assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
 
 
-def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(tmp_path, monkeypatch):
+@pytest.mark.parametrize("drawn", ["bpe_dropout=0.5", "bidirectional_epochs=1000"])
+def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(drawn, tmp_path, monkeypatch):
     seen = []
     update = Trainer._update
 
@@ -34,11 +40,12 @@ def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(tmp_path, monke
         store = self.stores.of(self.progress.epoch)
         assert store is not self.data.train
         for rows in micro_batches:
-            seen.append(len(rows) * (2 + int(store.target_lengths[rows].max())))
+            longest = max(1 + int(store.source_lengths[rows].max()), 2 + int(store.target_lengths[rows].max()))
+            seen.append(len(rows) * longest)
         return update(self, micro_batches)
 
     monkeypatch.setattr(Trainer, "_update", look)
-    train(small_config(tmp_path, "run", *BPE, "bpe_dropout=0.5"), quiet=True)
+    train(small_config(tmp_path, "run", *BPE, "tokenizer.joint=true", drawn), quiet=True)
     assert max(seen) <= 512
 
 
