@@ -155,10 +155,11 @@ class Effects:
         """Made-up pairs, as settings: beside the real ones, or by distillation in their place; and the minutes."""
         minutes, pairs = 0.0, []
         for making in MADE[kind]:
-            if BACKWARDS in making.models:
-                minutes += self.train(BACKWARDS, {})
-            elif TEACHER in making.models:
-                self.measure(TEACHER)
+            for model in making.models:
+                if model == BACKWARDS:
+                    minutes += self.train(BACKWARDS, {})
+                else:
+                    self.measure(model)
             began = time.perf_counter()
             models = [self.out / model for model in making.models]
             counts = Counts(unit="lines")

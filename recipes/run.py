@@ -167,6 +167,11 @@ def run_directory(root: Path, name: str, seed: int | None) -> Path:
     return root / name if seed is None else root / name / f"seed-{seed}"
 
 
+def seed_list(text: str) -> list[int]:
+    """What `--seeds` means; `argparse` tells of a `ValueError`."""
+    return [int(seed) for seed in text.split(",")]
+
+
 def plainly(work: Callable[[], None]) -> None:
     """Do the work of a script; a mistake that its user can mend is a message on standard error, not a traceback."""
     try:
@@ -183,7 +188,9 @@ def main() -> None:
     parser.add_argument("name", choices=sorted(tests))
     parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
     parser.add_argument("--out", default=Path("runs"), type=Path, help="where run directories go")
-    parser.add_argument("--seeds", help="one run for each, as NAME/seed-N; the recipe's own alone if left out")
+    parser.add_argument(
+        "--seeds", type=seed_list, help="one run for each, as NAME/seed-N; the recipe's own alone if left out"
+    )
     parser.add_argument("--ensemble", action="store_true", help="also judge all seeds together")
     parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
@@ -191,7 +198,7 @@ def main() -> None:
 
     os.environ["DATA"] = str(options.data)
     home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
-    seeds = [int(seed) for seed in options.seeds.split(",")] if options.seeds else [None]
+    seeds = options.seeds or [None]
     names = chain(options.name)
     runs = {run_directory(options.out, options.name, seed): seed for seed in seeds}
     facts = {out: train_chain(names, options.out, seed, options.set) for out, seed in runs.items()}

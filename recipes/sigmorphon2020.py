@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import once, plainly, recipe_text, train
+from run import once, plainly, recipe_text, seed_list, train
 
 import dragoman
 from dragoman.evaluation.metrics import measure
@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="the folder of the corpora")
     parser.add_argument("--out", default=Path("runs/sigmorphon2020"), type=Path, help="where run directories go")
-    parser.add_argument("--seeds", default="1", help="one member of the ensemble for each")
+    parser.add_argument("--seeds", default="1", type=seed_list, help="one member of the ensemble for each")
     parser.add_argument("--test", action="store_true", help="judge on the test sets instead of the dev sets")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
     options = parser.parse_args()
@@ -84,7 +84,7 @@ def main() -> None:
     data, corpus = options.data / "sigmorphon2020-g2p", options.out / "corpus"
     write_corpus(data, corpus)
     os.environ["CORPUS"] = str(corpus)
-    members = {options.out / f"seed-{seed}": int(seed) for seed in options.seeds.split(",")}
+    members = {options.out / f"seed-{seed}": seed for seed in options.seeds}
     facts = [train(RECIPE, out, seed, options.set) for out, seed in members.items()]
     models, part = list(members), "test" if options.test else "dev"
     version = json.dumps([recipe_text(RECIPE), options.set, list(members.values())], sort_keys=True)

@@ -40,11 +40,15 @@ def test_words_are_taken_apart_behind_their_language(tmp_path: Path):
     assert recipe.read_words(file, "kor") == (["kor \u1100 \u1161", "kor x _ y"], ["k a", "ks i"])
 
 
-def test_members_decide_together(measure, tmp_path: Path):
+def test_members_decide_together(measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    opened, real = [], recipe.dragoman.Translator.from_pretrained
+    monkeypatch.setattr(
+        recipe.dragoman.Translator, "from_pretrained", lambda models: opened.append(models) or real(models)
+    )
     rows = measure("--seeds", "1,2")
     assert [row["language"] for row in rows] == [*recipe.LANGUAGES, "mean"]
     assert (rows[-1]["seeds"], rows[-1]["words"], rows[-1]["part"]) == ([1, 2], 30, "dev")
-    assert (tmp_path / "out/seed-2/model.safetensors").exists()
+    assert opened == [[tmp_path / "out/seed-1", tmp_path / "out/seed-2"]]
 
 
 def test_every_language_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -63,6 +67,12 @@ def test_every_language_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert mean["word_error"] == pytest.approx(50 / 15)
     assert mean["per"] == pytest.approx(25 / 15)
     assert mean["word_error_interval"] == pytest.approx((0, 100 / 15)), "only French can come out otherwise"
+
+
+def test_seeds_are_numbers(measure, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        measure("--seeds", "1,a")
+    assert "argument --seeds" in capsys.readouterr().err
 
 
 def test_the_test_set_is_looked_at_once(measure, monkeypatch: pytest.MonkeyPatch):

@@ -75,7 +75,7 @@ class TokenStore:
         return self._tokens[side][offsets[index] : offsets[index + 1]]
 
     def turned(self, which: Bool[np.ndarray, " pairs"]) -> TokenStore:
-        """The same pairs, some of them with source and target exchanged."""
+        """The same pairs, some of them with source and target exchanged (of the pairs as they are stored)."""
         return TokenStore(self.directory, self._tokens, self._offsets, which)
 
     def with_rows(self, changed: Mapping[str, Sequence[Sequence[int]]]) -> TokenStore:
@@ -84,6 +84,7 @@ class TokenStore:
         Args:
             changed: for "source", "target" or both, the unframed ids of every pair.
         """
+        assert self._turned is None, "pieces are drawn before pairs are turned"
         tokens, offsets = dict(self._tokens), dict(self._offsets)
         for side, rows in changed.items():
             lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(self))
