@@ -29,18 +29,6 @@ def test_pairs_come_back_as_views(tmp_path: Path) -> None:
             store.source(index)
 
 
-def test_pairs_can_be_turned_round_one_by_one(tmp_path: Path) -> None:
-    store = TokenStore.write(tmp_path / "s", iter(PAIRS), vocabulary_size=65536)
-    turned = store.turned(np.array([True, False, True]))
-    expected = [PAIRS[0][::-1], PAIRS[1], PAIRS[2][::-1]]
-    assert [(turned.source(i).tolist(), turned.target(i).tolist()) for i in range(3)] == expected
-    assert turned.source_lengths.tolist() == [1, 0, 0]
-    assert turned.target_lengths.tolist() == [3, 2, 1]
-    assert store.source(0).tolist() == PAIRS[0][0], "the store itself is as it was"
-    with pytest.raises(IndexError):
-        turned.source(3)
-
-
 @pytest.mark.parametrize(("size", "dtype"), [(65536, np.uint16), (65537, np.uint32)])
 def test_ids_take_two_bytes_where_they_fit(tmp_path: Path, size: int, dtype: type) -> None:
     store = TokenStore.write(tmp_path / "s", [([size - 1], [0])], vocabulary_size=size)

@@ -231,10 +231,6 @@ class TrainingConfig(Section):
     sampled_sides: Literal["both", "source", "target"] = setting(
         default="both", description="where subwords are drawn anew"
     )
-    bidirectional_epochs: NotNegative = setting(
-        default=0,
-        description="so many epochs at the start learn each pair in one of its two directions, drawn anew in each",
-    )
     r_drop: Annotated[float, Bounds(ge=0)] = setting(
         default=0.0, description="weight of the agreement between two passes under different dropout (alpha of R-Drop)"
     )

@@ -1,9 +1,7 @@
-"""What each epoch makes of the training pairs.
+"""Subword regularisation: each epoch cuts the training texts into other pieces (Kudo 2018; Provilkov et al. 2020).
 
-Subword regularisation cuts the texts into other pieces in each (Kudo 2018; Provilkov et al. 2020): they come back from
-the stored ids, exactly, so any prepared data will do. Bidirectional training learns each pair in one of its two
-directions at the start (Ding et al. 2021). What an epoch sees is a pure function of the data, the settings, the seed
-and the epoch's number.
+The texts come back from the stored ids, exactly, so any prepared data will do. What an epoch sees is a pure function
+of the data, the settings, the seed and the epoch's number.
 """
 
 from __future__ import annotations
@@ -36,37 +34,24 @@ class EpochStores:
 
     Args:
         data: the prepared corpus.
-        settings: `bpe_dropout`, `unigram_alpha`, `sampled_sides`, `bidirectional_epochs` and the seed.
+        settings: `bpe_dropout`, `unigram_alpha`, `sampled_sides` and the seed.
 
     Raises:
-        ConfigError: none of the sides has a tokenizer that a setting is for, or the two do not share one.
+        ConfigError: none of the sides has a tokenizer that a setting is for.
     """
 
     def __init__(self, data: Prepared, settings: TrainingConfig) -> None:
         self._plain, self._seed = data.train, settings.seed
         self._samplers = list(_samplers(data, settings))
-        self._bidirectional_epochs = settings.bidirectional_epochs
-        if settings.bidirectional_epochs and (data.is_text or not data.tokenizers.joint):
-            found, hint = ("one text", "leave it out") if data.is_text else ("two", "set tokenizer.joint = true")
-            expected = "pairs with one vocabulary for both sides"
-            raise ConfigError("bidirectional_epochs learns pairs both ways", expected=expected, found=found, hint=hint)
         self._newest: tuple[int, TokenStore] | None = None
 
     def of(self, epoch: int) -> TokenStore:
-        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is drawn."""
-        if not self._samplers and epoch >= self._bidirectional_epochs:
+        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled."""
+        if not self._samplers:
             return self._plain
         if self._newest is None or self._newest[0] != epoch:
-            self._newest = (epoch, self._drawn(epoch))
+            self._newest = (epoch, self._sampled(epoch))
         return self._newest[1]
-
-    def _drawn(self, epoch: int) -> TokenStore:
-        store = self._sampled(epoch) if self._samplers else self._plain
-        if epoch >= self._bidirectional_epochs:
-            return store
-        # Samplers have 0 and 1 where this has another number, so the draws are unrelated.
-        generator = np.random.default_rng([self._seed, epoch, len(SIDES)])
-        return store.turned(generator.random(len(store)) < 0.5)
 
     def _sampled(self, epoch: int) -> TokenStore:
         changed = {SIDES[one.side]: list(self._rows(one, epoch)) for one in self._samplers}

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
 
 from dragoman.errors import DataError
 from dragoman.files import flush_directory, write_new_file
@@ -39,44 +38,29 @@ class TokenStore:
         target_lengths: tokens of each target, unframed, int64 [pairs].
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        tokens: dict[str, np.ndarray],
-        offsets: dict[str, np.ndarray],
-        turned: Bool[np.ndarray, " pairs"] | None = None,
-    ) -> None:
+    def __init__(self, directory: Path, tokens: dict[str, np.ndarray], offsets: dict[str, np.ndarray]) -> None:
         self.directory = directory
         self._tokens = tokens
         self._offsets = offsets
-        self._turned = turned
         self.source_lengths: np.ndarray = np.diff(offsets["source"])
         self.target_lengths: np.ndarray = np.diff(offsets["target"])
-        if turned is not None:
-            lengths = self.source_lengths, self.target_lengths
-            self.source_lengths, self.target_lengths = np.where(turned, lengths[::-1], lengths)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
 
     def source(self, index: int) -> np.ndarray:
         """Source ids of one pair: a read-only view, uint16 or uint32 [length]."""
-        return self._view(0, index)
+        return self._view("source", index)
 
     def target(self, index: int) -> np.ndarray:
         """Target ids of one pair: a read-only view, uint16 or uint32 [length]."""
-        return self._view(1, index)
+        return self._view("target", index)
 
-    def _view(self, number: int, index: int) -> np.ndarray:
+    def _view(self, side: str, index: int) -> np.ndarray:
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")
-        side = SIDES[number if self._turned is None else number ^ int(self._turned[index])]
         offsets = self._offsets[side]
         return self._tokens[side][offsets[index] : offsets[index + 1]]
-
-    def turned(self, which: Bool[np.ndarray, " pairs"]) -> TokenStore:
-        """The same pairs, some of them with source and target exchanged (of the pairs as they are stored)."""
-        return TokenStore(self.directory, self._tokens, self._offsets, which)
 
     def with_rows(self, changed: Mapping[str, Sequence[Sequence[int]]]) -> TokenStore:
         """The same pairs, in memory, with other ids on some sides.
@@ -84,7 +68,6 @@ class TokenStore:
         Args:
             changed: for "source", "target" or both, the unframed ids of every pair.
         """
-        assert self._turned is None, "pieces are drawn before pairs are turned"
         tokens, offsets = dict(self._tokens), dict(self._offsets)
         for side, rows in changed.items():
             lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(self))

@@ -57,7 +57,7 @@ LATER = {
     "data": {"repeat"},
     "model": {"init"},
     "tokenizer": {"symbols"},
-    "training": {"bidirectional_epochs", "bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
+    "training": {"bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
 }
 
 
