@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from end_to_end import small
 from end_to_end.conftest import Command
@@ -97,3 +99,26 @@ def test_compare_tells_where_either_is_better(
     tree = json.loads(dragoman(*arguments, "--breakdown", "--json").out)
     assert tree["breakdown"]["faults"]["a"]["looping"] == [12]
     assert "breakdown" not in json.loads(dragoman(*arguments, "--json").out)
+
+
+def test_tokens_are_scored_as_they_are_on_request(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    tokens, answers = ["a well-kept cat &amp; dog ."] * 4, ["a well-fed cat &amp; dog ."] * 4
+    outputs, reference = write(tmp_path / "o", tokens), write(tmp_path / "r", answers)
+    arguments = ("evaluate", "--outputs", outputs, "--reference", reference, "--metric", "bleu")
+    assert "--tokenize none" in dragoman(*arguments).out
+    found = json.loads(dragoman(*arguments, "--tokenize", "none", "--breakdown", "--json").out)
+    assert found["scores"][0]["value"] == BLEU(tokenize="none").corpus_score(tokens, [answers]).score
+    assert found["breakdown"]["by_length"][0]["scores"]["bleu"]["value"] == found["scores"][0]["value"]
+    test_set = ("--source", write(tmp_path / "s", small.sentences(4)), "--reference", reference, "--json")
+    calls = {
+        "evaluate": (model, "--metric", "bleu", *test_set),
+        "tune": (model, "--beam-sizes", 1, *test_set),
+        "compare": (outputs, reference, "--reference", reference, "--json"),
+    }
+    for verb, options in calls.items():
+        for chosen, tokenizer in ((("--tokenize", "none"), "none"), ((), "13a")):
+            told = dragoman(verb, *options, *chosen).out
+            assert set(re.findall(r"tok:(\w+)", told)) == {tokenizer}
+        wrong = dragoman(verb, *options, "--tokenize", "nil")
+        assert (wrong.status, wrong.out) == (2, "")
+        assert "there is no tokenizer 'nil'" in wrong.err

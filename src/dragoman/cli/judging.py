@@ -17,8 +17,10 @@ from dragoman.cli.options import (
     Ensemble,
     Json,
     LengthPenalty,
+    Lowercase,
     Model,
     Precision,
+    Tokenize,
     check_writable,
     open_translator,
     print_json,
@@ -59,7 +61,8 @@ def evaluate(
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     language: Language = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    lowercase: Lowercase = False,
+    tokenize: Tokenize = None,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -72,7 +75,7 @@ def evaluate(
 
     metrics = [name.strip() for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
-              "breakdown": breakdown, "worst": worst}  # fmt: skip
+              "tokenize": tokenize, "breakdown": breakdown, "worst": worst}  # fmt: skip
     _check_what_to_score(model, source, outputs, hypotheses, ensemble)
     for file in (hypotheses, report):
         check_writable(file)
@@ -104,7 +107,8 @@ def compare(
     ] = 0,
     report: Report = None,
     language: Language = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    lowercase: Lowercase = False,
+    tokenize: Tokenize = None,
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
@@ -117,10 +121,11 @@ def compare(
     one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
     sources = None if source is None else [line.text for line in read_lines(source)]
     language = language or guess_language([str(reference)])
-    result = run_comparison(one, other, right, metric, target_language=language, lowercase=lowercase)
+    how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
+    result = run_comparison(one, other, right, metric, **how)
     parts = None
     if breakdown or worst or report is not None:
-        parts = contrast(one, other, right, sources, metric, count=worst, target_language=language, lowercase=lowercase)
+        parts = contrast(one, other, right, sources, metric, count=worst, **how)
     if report is not None and parts is not None:
         report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")
     if as_json:

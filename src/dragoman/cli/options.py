@@ -58,6 +58,11 @@ BeamSize = Annotated[
     int | None, typer.Option(help="Hypotheses kept, at most 1024; 1 is greedy search.  [default: the model's]")
 ]
 LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
+Tokenize = Annotated[
+    str | None,
+    typer.Option(help="sacreBLEU's tokenizer for BLEU; none where lines are tokens.  [default: the language's]"),
+]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
 DecodingSet = Annotated[
     list[str] | None,

@@ -16,8 +16,10 @@ from dragoman.cli.options import (
     Engine,
     Ensemble,
     Json,
+    Lowercase,
     Model,
     Precision,
+    Tokenize,
     argument_text,
     input_lines,
     open_output,
@@ -43,7 +45,8 @@ def tune(
     formulas: Annotated[str, typer.Option(help="gnmt, power or both.", metavar="LIST")] = "gnmt",
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    lowercase: Lowercase = False,
+    tokenize: Tokenize = None,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -70,6 +73,7 @@ def tune(
         formulas=_listed(formulas, str, "--formulas"),
         decoding=options,
         lowercase=lowercase,
+        tokenize=tokenize,
         report=lambda line: print(line, file=sys.stderr),
     )
     if save:

@@ -78,6 +78,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     target_language: str | None = None,
     lowercase: bool = False,
+    tokenize: str | None = None,
     bootstrap: int = 1000,
     breakdown: bool = False,
     worst: int = 0,
@@ -94,6 +95,7 @@ def evaluate(
         decoding: the search; the model's own options if None.
         target_language: two-letter code; the model's own if None.
         lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
@@ -106,7 +108,7 @@ def evaluate(
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
-    check_metrics(metrics, target_language or translator.languages.target)
+    check_metrics(metrics, target_language or translator.languages.target, tokenize)
     results = translator.translate_with(sources, options)
     if breakdown and frequencies is None and not isinstance(model, Translator):
         frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
@@ -117,7 +119,8 @@ def evaluate(
             unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
         ),
         metrics=metrics, target_language=target_language or translator.languages.target,
-        lowercase=lowercase, bootstrap=bootstrap, breakdown=breakdown, worst=worst, frequencies=frequencies,
+        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        frequencies=frequencies,
         unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
     )  # fmt: skip
 
@@ -131,6 +134,7 @@ def evaluate_outputs(
     group: bool = False,
     target_language: str | None = None,
     lowercase: bool = False,
+    tokenize: str | None = None,
     bootstrap: int = 1000,
     breakdown: bool = False,
     worst: int = 0,
@@ -146,6 +150,7 @@ def evaluate_outputs(
         group: as for `evaluate`; needs the sources.
         target_language: two-letter code; guessed from the references' suffix if None.
         lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down.
         worst: also list so many sentences with the worst scores.
@@ -165,11 +170,12 @@ def evaluate_outputs(
         found = f"{len(hypotheses):,}"
         raise DataError("as many outputs as references are needed", file=outputs, expected=expected, found=found)
     language = target_language or guess_language([str(file) for file in files])
-    check_metrics(metrics, language)
+    check_metrics(metrics, language, tokenize)
     return _judge(
         Evaluation([], [] if source is None else lines, hypotheses, answers, None),
         metrics=metrics, target_language=language,
-        lowercase=lowercase, bootstrap=bootstrap, breakdown=breakdown, worst=worst, frequencies=frequencies,
+        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        frequencies=frequencies,
         unknown=None,
     )  # fmt: skip
 
@@ -200,17 +206,18 @@ def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
 
 
-def check_metrics(metrics: Sequence[str], target_language: str | None) -> None:
+def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize: str | None) -> None:
     """Refuse metrics before anything is translated for them.
 
     Raises:
-        ConfigError: there is none, one is unknown or cannot be computed here, or the language is no code of one.
+        ConfigError: there is none, one is unknown or cannot be computed here, or the language is no code of one, or
+            the tokenizer unknown.
     """
     if not metrics:
         raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))
     for name in metrics:
         check_language(name, target_language)
-        measure(name, ["a"], [("a",)], target_language=target_language)
+        measure(name, ["a"], [("a",)], target_language=target_language, tokenize=tokenize)
 
 
 def _judge(
@@ -219,6 +226,7 @@ def _judge(
     metrics: Sequence[str],
     target_language: str | None,
     lowercase: bool,
+    tokenize: str | None,
     bootstrap: int,
     breakdown: bool,
     worst: int,
@@ -228,13 +236,14 @@ def _judge(
     """The same with scores, and with what else was asked for."""
     lines, answers, sources = outputs.hypotheses, outputs.references, outputs.sources or None
     scores = score(
-        lines, answers, metrics=metrics, target_language=target_language, lowercase=lowercase, bootstrap=bootstrap
-    )
+        lines, answers, metrics=metrics, target_language=target_language, lowercase=lowercase, tokenize=tokenize,
+        bootstrap=bootstrap,
+    )  # fmt: skip
     parts = sentences = None
     if breakdown:
         parts = break_down(
             lines, answers, sources, metrics=metrics, target_language=target_language, lowercase=lowercase,
-            frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
+            tokenize=tokenize, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
             cut=None if outputs.decoding is None else outputs.unfinished,
         )  # fmt: skip
     if worst:

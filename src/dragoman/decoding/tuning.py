@@ -98,6 +98,7 @@ def tune(
     formulas: Sequence[str] = ("gnmt",),
     decoding: DecodingConfig | None = None,
     lowercase: bool = False,
+    tokenize: str | None = None,
     samples: int = 1000,
     report: Callable[[str], None] = _silent,
 ) -> Tuning:
@@ -118,6 +119,7 @@ def tune(
         formulas: "gnmt", "power" or both.
         decoding: all other options, and the search to compare with; the model's own if None.
         lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         samples: of the intervals and paired tests.
         report: takes a line of plain text about each search.
 
@@ -132,8 +134,9 @@ def tune(
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
     searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
     return try_searches(
-        translator, sources, answers, searches, metric=metric, lowercase=lowercase, samples=samples, report=report
-    )
+        translator, sources, answers, searches, metric=metric, lowercase=lowercase, tokenize=tokenize, samples=samples,
+        report=report,
+    )  # fmt: skip
 
 
 def try_searches(
@@ -144,6 +147,7 @@ def try_searches(
     *,
     metric: str = "bleu",
     lowercase: bool = False,
+    tokenize: str | None = None,
     samples: int = 1000,
     report: Callable[[str], None] = _silent,
 ) -> Tuning:
@@ -154,46 +158,32 @@ def try_searches(
         sources: held-out lines.
         answers: one reference, or several, for each.
         searches: the one that the others are compared with first.
-        metric, lowercase, samples, report: as for `tune`.
+        metric, lowercase, tokenize, samples, report: as for `tune`.
 
     Raises:
         ConfigError: the metric is unknown, or wants another code for the language.
     """
     language, own = translator.languages.target, searches[0]
     check_language(metric, language)
-    rising = measure(metric, ["a"], [("a",)], target_language=language).higher_is_better
+    how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
+    rising = measure(metric, ["a"], [("a",)], **how).higher_is_better
     translator.translate_with(sources[:_WARM_UP], own)
     trials: list[Trial] = []
-    usual = None
+    usual: list[str] | None = None
     for number, options in enumerate(searches, 1):
         began = time.perf_counter()
         outputs = [one.text for one in translator.translate_with(sources, options)]
         speed = len(sources) / max(time.perf_counter() - began, 1e-9)
-        found, against = _judged(outputs, usual, answers, metric, language, lowercase, samples)
-        usual = outputs if usual is None else usual
+        if usual is None:
+            usual, against = outputs, None
+            found = score(outputs, answers, metrics=[metric], bootstrap=samples, **how)[0]
+        else:
+            against = compare(usual, outputs, answers, metric, samples=samples, **how)
+            found = against.b
         trials.append(Trial(options, found, against, speed))
         report(f"{number} of {len(searches)}: {trials[-1]}")
     sign = 1 if rising else -1
     return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
-
-
-def _judged(
-    outputs: list[str],
-    usual: list[str] | None,
-    answers: References,
-    metric: str,
-    language: str | None,
-    lowercase: bool,
-    samples: int,
-) -> tuple[Score, Comparison | None]:
-    """The score of some outputs, and how they compare with the usual ones, where there are any yet."""
-    if usual is None:
-        found = score(
-            outputs, answers, metrics=[metric], target_language=language, lowercase=lowercase, bootstrap=samples
-        )
-        return found[0], None
-    against = compare(usual, outputs, answers, metric, target_language=language, lowercase=lowercase, samples=samples)
-    return against.b, against
 
 
 def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
