@@ -168,8 +168,11 @@ def run_directory(root: Path, name: str, seed: int | None) -> Path:
 
 
 def seed_list(text: str) -> list[int]:
-    """What `--seeds` means; `argparse` tells of a `ValueError`."""
-    return [int(seed) for seed in text.split(",")]
+    """What `--seeds` means."""
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"whole numbers with commas are expected, not {text!r}") from None
 
 
 def plainly(work: Callable[[], None]) -> None:

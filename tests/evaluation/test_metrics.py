@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -103,6 +104,18 @@ def test_japanese_without_mecab_falls_back_to_characters_and_says_so(monkeypatch
     assert "sacrebleu[ja]" in ours.note
     with pytest.raises(ConfigError, match=r"sacrebleu\[ja\]"):
         score(hypothesis, reference, metrics=("bleu",), tokenize="ja-mecab")
+
+
+def test_a_tokenizer_that_is_downloaded_is_told_to_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def offline(*_: object) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", offline)
+    with pytest.raises(ConfigError) as caught:
+        score(["a"], ["a"], metrics=("bleu",), tokenize="flores200")
+    assert caught.value.found == "no network"
+    assert "downloads" in str(caught.value.hint)
 
 
 def test_languages_without_spaces_or_tokenizer_are_scored_on_characters() -> None:

@@ -72,7 +72,7 @@ def test_every_language_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_seeds_are_numbers(measure, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         measure("--seeds", "1,a")
-    assert "argument --seeds" in capsys.readouterr().err
+    assert "argument --seeds: whole numbers" in capsys.readouterr().err
 
 
 def test_the_test_set_is_looked_at_once(measure, monkeypatch: pytest.MonkeyPatch):

@@ -61,7 +61,10 @@ LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length p
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Tokenize = Annotated[
     str | None,
-    typer.Option(help="sacreBLEU's tokenizer for BLEU; none where lines are tokens.  [default: the language's]"),
+    typer.Option(
+        help="sacreBLEU's tokenizer for BLEU: none where lines are tokens; spm and the like are downloaded by it.  "
+        "[default: the language's]"
+    ),
 ]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
 DecodingSet = Annotated[

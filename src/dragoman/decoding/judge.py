@@ -210,8 +210,8 @@ def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize:
     """Refuse metrics before anything is translated for them.
 
     Raises:
-        ConfigError: there is none, one is unknown or cannot be computed here, or the language is no code of one, or
-            the tokenizer unknown.
+        ConfigError: there is none; one, or its tokenizer, is unknown or cannot be used here; or the language is no
+            code of one.
     """
     if not metrics:
         raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))

@@ -161,7 +161,7 @@ def try_searches(
         metric, lowercase, tokenize, samples, report: as for `tune`.
 
     Raises:
-        ConfigError: the metric is unknown, or wants another code for the language.
+        ConfigError: the metric or its tokenizer is unknown, or wants another code for the language.
     """
     language, own = translator.languages.target, searches[0]
     check_language(metric, language)

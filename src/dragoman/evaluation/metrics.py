@@ -174,7 +174,9 @@ def _bleu(
     try:
         metric = BLEU(tokenize=wanted, lowercase=lowercase, force=True)
     except (RuntimeError, OSError, ImportError) as error:
-        how = f"pip install 'sacrebleu[{wanted.removesuffix('-mecab')}]'" if wanted.endswith("-mecab") else None
+        how = "sacreBLEU downloads its model when it is first used"
+        if wanted.endswith("-mecab"):
+            how = f"pip install 'sacrebleu[{wanted.removesuffix('-mecab')}]'"
         if tokenize is not None:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(f"the tokenizer {wanted!r} cannot be used", found=first, hint=how) from error
