@@ -274,6 +274,10 @@ class ValidationConfig(Section):
         default=1000,
         description="dev sentences translated at each validation; of a text, 100 at most are completed or filled",
     )
+    tokenize: str | None = setting(
+        default=None,
+        description="sacreBLEU's tokenizer for BLEU: none where lines are tokens already; by the language if unset",
+    )
     length_penalties: tuple[Annotated[float, Bounds(ge=0)], ...] | None = setting(
         default=None,
         description="tried on the dev set when training ends: the best becomes decoding.length_penalty. "

@@ -36,10 +36,11 @@ from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
-from dragoman.training.search import searches_beams, tune_search
+from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
+from dragoman.training.validate import check_validation
 
 CARD = "README.md"
 # What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
@@ -58,6 +59,7 @@ LATER = {
     "model": {"init"},
     "tokenizer": {"symbols"},
     "training": {"bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
+    "validation": {"tokenize"},
 }
 
 
@@ -162,11 +164,7 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     stored_file = directory / SETTINGS_FILE
     if not stored_file.exists():
         check_meant(config, config.model.family)
-        if config.validation.length_penalties and not searches_beams(config):
-            hint = "leave validation.length_penalties out"
-            raise ConfigError(
-                "validation.length_penalties are tried in beam searches of pairs", found="none", hint=hint
-            )
+        check_validation(config)
         return config
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"
@@ -279,6 +277,7 @@ class _Session:
         self.config = self.config.replace({"model": {**model.to_dict(unset=False), "family": family}})
         if not is_counted(family):
             check_meant(self.config, family)
+            check_validation(self.config)
 
     def _prepare(self, start: Path | None = None) -> Prepared:
         tokenizers = None if start is None else TokenizerPair.load(start)

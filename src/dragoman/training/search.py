@@ -52,6 +52,7 @@ def tune_search(
         data.dev_target[:most],
         [own, *others],
         metric="bleu" if metric == "loss" else metric,
+        tokenize=config.validation.tokenize,
     )
     sure = [one for one in tuned.trials if one.against is None or one.against.p_randomisation <= SURE]
     chosen = max(sure, key=lambda one: one.score.value)

@@ -96,7 +96,8 @@ class Translating:
         translator = Translator([model], data.tokenizers, options, languages, precision="float32")
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
         metrics = [name for name in self.metrics if name != "loss"]
-        scores = score(lines, data.dev_target[:most], metrics=metrics, target_language=languages.target, bootstrap=0)
+        how = {"target_language": languages.target, "tokenize": config.validation.tokenize}
+        scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0, **how)
         return Outputs(lines, scores)
 
 

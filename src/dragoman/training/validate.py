@@ -11,6 +11,9 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, eval_batches
+from dragoman.errors import ConfigError
+from dragoman.evaluation.metrics import measure
+from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, task_of
 
@@ -48,6 +51,24 @@ class Validation:
     def numbers(self) -> dict[str, float]:
         """All of it, for the log."""
         return {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy, **self.scores}
+
+
+def check_validation(config: TrainConfig) -> None:
+    """Refuse what would not be heeded or does not exist, before any data are prepared.
+
+    Raises:
+        ConfigError: penalties to try where no beam is searched; a tokenizer that is unknown, cannot be used here, or
+            has no translations to cut.
+    """
+    settings = config.validation
+    if settings.length_penalties and not searches_beams(config):
+        hint = "leave validation.length_penalties out"
+        raise ConfigError("validation.length_penalties are tried in beam searches of pairs", found="none", hint=hint)
+    if settings.tokenize is not None:
+        if not config.model.learns_pairs:
+            message = f"validation.tokenize cuts translations, which a {config.model.family} model does not make"
+            raise ConfigError(message, hint="leave it out")
+        measure("bleu", ["a"], [("a",)], tokenize=settings.tokenize)
 
 
 def dev_loss(

@@ -1,0 +1,56 @@
+"""What validations measure with, and what they refuse to."""
+
+from __future__ import annotations
+
+import pytest
+from runs import events, small_config, text_config
+
+from dragoman.config import make_config
+from dragoman.errors import ConfigError
+from dragoman.evaluation import score
+from dragoman.text import read_lines
+from dragoman.training import train
+
+TRIED = ("max_steps=40", "beam_size=3", "length_penalty=2.0", "validation.length_penalties=[0.0]")
+
+
+def test_bleu_cuts_words_as_the_settings_say_in_validations_and_where_penalties_are_tried(tmp_path):
+    run = train(small_config(tmp_path, "run", "validation.tokenize=char", *TRIED), quiet=True)
+    references = [line.text for line in read_lines(tmp_path / "dev_target.txt")]
+    (_, told), (searched,) = events(run.directory, "validation"), events(run.directory, "search")
+    outputs = [line.text for line in read_lines(run.directory / "hypotheses" / "step-00000040.txt")]
+    by_character, by_word = (
+        score(outputs, references, metrics=["bleu"], tokenize=how, bootstrap=0)[0] for how in ("char", None)
+    )
+    assert told["bleu"] == by_character.value != by_word.value
+    assert told["signatures"]["bleu"] == by_character.signature
+    assert "tok:char" in searched["signature"]
+    sources = [line.text for line in read_lines(tmp_path / "dev_source.txt")]
+    outputs = [one.text for one in run.translator().translate(sources, length_penalty=0.0)]
+    expected = score(outputs, references, metrics=["bleu"], tokenize="char", bootstrap=0)[0].value
+    assert searched["length_penalties"]["0"] == pytest.approx(expected)
+    card = (run.directory / "README.md").read_text(encoding="utf-8")
+    assert "tok:char" in card
+    assert "tok:13a" not in card
+
+
+@pytest.mark.parametrize(
+    ("family", "tokenizer", "told"),
+    [
+        ("transformer", "nil", "there is no tokenizer 'nil'"),
+        ("causal", "char", "validation.tokenize cuts translations, which a causal model does not make"),
+        ("first-order", "char", "mean nothing to a first-order model"),
+    ],
+)
+def test_what_cannot_be_heeded_is_refused_before_data_are_prepared(tmp_path, family, tokenizer, told):
+    with pytest.raises(ConfigError, match=told):
+        train(small_config(tmp_path, "run", f"validation.tokenize={tokenizer}", f"model.family={family}"), quiet=True)
+    assert not (tmp_path / "run" / "data").exists()
+
+
+@pytest.mark.parametrize("setting", ["validation.tokenize=char", "validation.length_penalties=[1.0]"])
+def test_a_model_of_one_text_to_begin_from_heeds_them_no_more(tmp_path, setting):
+    first = train(text_config(tmp_path, "causal", "first", "max_steps=2"), quiet=True)
+    tree = text_config(tmp_path, "causal", "second", f"init_from={first.directory}", setting).to_dict(unset=False)
+    with pytest.raises(ConfigError, match=setting.partition("=")[0]):
+        train(make_config({**tree, "model": {}}), quiet=True)
