@@ -54,3 +54,27 @@ def test_a_model_of_one_text_to_begin_from_heeds_them_no_more(tmp_path, setting)
     tree = text_config(tmp_path, "causal", "second", f"init_from={first.directory}", setting).to_dict(unset=False)
     with pytest.raises(ConfigError, match=setting.partition("=")[0]):
         train(make_config({**tree, "model": {}}), quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "told"),
+    [
+        ("ba ce .", [], "look tokenised"),
+        ("ba ce .", ["validation.tokenize=none"], None),
+        ("你好。", [], "look Chinese"),
+        ("你好。", ["data.target_language=zh"], None),
+        ("ba ce.", [], None),
+    ],
+)
+def test_a_bleu_that_means_little_is_told_before_training(tmp_path, line, settings, told):
+    config = small_config(tmp_path, "run", "max_steps=1", *settings)
+    for name in ("target.txt", "dev_target.txt"):
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        (tmp_path / name).write_text(f"{line}\n" * len(lines), encoding="utf-8")
+    run = train(config, quiet=True)
+    log = (run.directory / "train.log").read_text(encoding="utf-8")
+    warnings = [row for row in log.partition("step 1/1")[0].splitlines() if "warning: BLEU" in row]
+    assert len(warnings) == (told is not None)
+    assert told is None or told in warnings[0]
+    train(config, resume=True, quiet=True)
+    assert (run.directory / "train.log").read_text(encoding="utf-8").count("warning: BLEU") == len(warnings)

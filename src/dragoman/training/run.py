@@ -40,7 +40,7 @@ from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
-from dragoman.training.validate import check_validation
+from dragoman.training.validate import check_validation, doubt
 
 CARD = "README.md"
 # What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
@@ -232,6 +232,8 @@ class _Session:
         if newest is None:
             self.log.forget_after(-1)
             self._describe(data)
+            if note := doubt(data, self.config):
+                self.log.line(f"warning: BLEU: {note} (data.target_language, validation.tokenize)")
         else:
             self._restore(trainer, newest)
             if trainer.progress.finished and (self.directory / CARD).exists():

@@ -17,6 +17,9 @@ from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, task_of
 
+# So many references tell whether they are lines of tokens, or of a language without spaces.
+LOOKED_AT = 100
+
 
 @dataclass(frozen=True)
 class Validation:
@@ -69,6 +72,21 @@ def check_validation(config: TrainConfig) -> None:
             message = f"validation.tokenize cuts translations, which a {config.model.family} model does not make"
             raise ConfigError(message, hint="leave it out")
         measure("bleu", ["a"], [("a",)], tokenize=settings.tokenize)
+
+
+def doubt(data: Prepared, config: TrainConfig) -> str | None:
+    """Why the BLEU of validations may not mean what it seems to, if the first references or this machine tell.
+
+    Args:
+        data: the prepared corpus.
+        config: completed.
+    """
+    if not config.model.learns_pairs:
+        return None
+    lines = data.dev_target[:LOOKED_AT]
+    references = [(line,) for line in lines]
+    language, tokenize = config.data.target_language, config.validation.tokenize
+    return measure("bleu", lines, references, target_language=language, tokenize=tokenize).note
 
 
 def dev_loss(
