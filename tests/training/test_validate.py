@@ -42,10 +42,10 @@ def test_bleu_cuts_words_as_the_settings_say_in_validations_and_where_penalties_
         ("first-order", "char", "mean nothing to a first-order model"),
     ],
 )
-def test_what_cannot_be_heeded_is_refused_before_data_are_prepared(tmp_path, family, tokenizer, told):
+def test_what_cannot_be_heeded_is_refused_and_leaves_nothing_behind(tmp_path, family, tokenizer, told):
     with pytest.raises(ConfigError, match=told):
         train(small_config(tmp_path, "run", f"validation.tokenize={tokenizer}", f"model.family={family}"), quiet=True)
-    assert not (tmp_path / "run" / "data").exists()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("setting", ["validation.tokenize=char", "validation.length_penalties=[1.0]"])

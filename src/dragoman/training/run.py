@@ -146,6 +146,9 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     if resume and not given_files and not (directory / SETTINGS_FILE).exists():
         hint = "look at out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
+    if not (directory / SETTINGS_FILE).exists():
+        check_meant(config, config.model.family)
+        check_validation(config)
     make_directory(directory)
     with RunLock(directory):
         remove_temporaries(directory)
@@ -163,8 +166,6 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
     """The settings to train with: those stored, where a run is resumed, with what may be changed."""
     stored_file = directory / SETTINGS_FILE
     if not stored_file.exists():
-        check_meant(config, config.model.family)
-        check_validation(config)
         return config
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"
