@@ -35,16 +35,17 @@ def test_bleu_cuts_words_as_the_settings_say_in_validations_and_where_penalties_
 
 
 @pytest.mark.parametrize(
-    ("family", "tokenizer", "told"),
+    ("family", "setting", "told"),
     [
-        ("transformer", "nil", "there is no tokenizer 'nil'"),
-        ("causal", "char", "validation.tokenize cuts translations, which a causal model does not make"),
-        ("first-order", "char", "mean nothing to a first-order model"),
+        ("transformer", "validation.tokenize=nil", "there is no tokenizer 'nil'"),
+        ("transformer", "data.target_language=cn", "cn is a country; its language is zh"),
+        ("causal", "validation.tokenize=char", "cuts translations, which a causal model does not make"),
+        ("first-order", "validation.tokenize=char", "mean nothing to a first-order model"),
     ],
 )
-def test_what_cannot_be_heeded_is_refused_and_leaves_nothing_behind(tmp_path, family, tokenizer, told):
+def test_what_cannot_be_heeded_is_refused_and_leaves_nothing_behind(tmp_path, family, setting, told):
     with pytest.raises(ConfigError, match=told):
-        train(small_config(tmp_path, "run", f"validation.tokenize={tokenizer}", f"model.family={family}"), quiet=True)
+        train(small_config(tmp_path, "run", setting, f"model.family={family}"), quiet=True)
     assert not (tmp_path / "run").exists()
 
 

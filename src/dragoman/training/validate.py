@@ -12,7 +12,7 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, eval_batches
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import measure
+from dragoman.evaluation.metrics import check_language, measure
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, task_of
@@ -60,13 +60,15 @@ def check_validation(config: TrainConfig) -> None:
     """Refuse what would not be heeded or does not exist, before any data are prepared.
 
     Raises:
-        ConfigError: penalties to try where no beam is searched; a tokenizer that is unknown, cannot be used here, or
-            has no translations to cut.
+        ConfigError: penalties to try where no beam is searched; a target language that is none; a tokenizer that is
+            unknown, cannot be used here, or has no translations to cut.
     """
     settings = config.validation
     if settings.length_penalties and not searches_beams(config):
         hint = "leave validation.length_penalties out"
         raise ConfigError("validation.length_penalties are tried in beam searches of pairs", found="none", hint=hint)
+    if config.model.learns_pairs:
+        check_language("bleu", config.data.target_language)
     if settings.tokenize is not None:
         if not config.model.learns_pairs:
             message = f"validation.tokenize cuts translations, which a {config.model.family} model does not make"
