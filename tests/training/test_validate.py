@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
+import torch
 from runs import events, small_config, text_config
 
 from dragoman.config import make_config
+from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.evaluation import score
+from dragoman.models import load_pretrained
 from dragoman.text import read_lines
+from dragoman.text.tokenizer import PAD
 from dragoman.training import train
+from dragoman.training.tasks import Translating
 
 TRIED = ("max_steps=40", "beam_size=3", "length_penalty=2.0", "validation.length_penalties=[0.0]")
 
@@ -79,3 +87,38 @@ def test_a_bleu_that_means_little_is_told_before_training(tmp_path, line, settin
     assert told is None or told in warnings[0]
     train(config, resume=True, quiet=True)
     assert (run.directory / "train.log").read_text(encoding="utf-8").count("warning: BLEU") == len(warnings)
+
+
+def test_the_loss_of_training_pairs_is_that_of_pairs_from_all_over_the_corpus(tmp_path):
+    run = train(small_config(tmp_path, "run", "max_steps=40"), quiet=True)
+    last = events(run.directory, "validation")[-1]
+    assert last["step"] == run.progress.best_step
+    data, model = Prepared.open(run.directory / "data"), load_pretrained(run.directory).model
+    with torch.no_grad():
+        for store, loss, accuracy in (
+            (data.dev, last["loss"], last["accuracy"]),
+            (data.train, last["training_loss"], last["training_accuracy"]),
+        ):
+            rows = np.linspace(0, len(store) - 1, len(data.dev)).astype(int)
+            batch = Translating().batch(store, rows, None)
+            log_probs, real = model(*batch.inputs).log_softmax(-1), batch.labels != PAD
+            by_hand = -log_probs[real].gather(1, batch.labels[real][:, None]).mean()
+            assert loss == pytest.approx(float(by_hand), rel=1e-4)
+            assert accuracy == pytest.approx(float((log_probs.argmax(-1) == batch.labels)[real].float().mean()))
+    told = f"loss {last['loss']:.3f} (training pairs {last['training_loss']:.3f})"
+    assert told in (run.directory / "train.log").read_text(encoding="utf-8")
+    card = (run.directory / "README.md").read_text(encoding="utf-8")
+    assert f"| loss on training pairs | {last['training_loss']:.4f} |" in card
+
+
+def test_what_is_learned_by_heart_shows_in_the_loss_of_training_pairs(tmp_path):
+    config = small_config(tmp_path, "run", "max_steps=150", "dropout=0", "label_smoothing=0", "validation.every=150")
+    for name in ("target.txt", "dev_target.txt"):
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        random.Random(name).shuffle(lines)
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for name in ("source.txt", "target.txt"):
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (tmp_path / name).write_text("".join(lines[:30]), encoding="utf-8")
+    (told,) = events(train(config, quiet=True).directory, "validation")
+    assert told["training_loss"] < told["loss"] / 2

@@ -16,7 +16,7 @@ from dragoman.data import Prepared
 from dragoman.decoding import Tuning
 from dragoman.files import json_text, write_bytes
 from dragoman.training.progress import Progress
-from dragoman.training.validate import Validation
+from dragoman.training.validate import MOST_TRAINING_PAIRS, Validation
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| loss | {result.loss:.4f} | nats {kind.per} |",
             f"| {result.perplexity_name.replace('_', '-')} | {result.perplexity:.3f} | {kind.per} |",
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
+            f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
             *([] if tuned is None else [_search(config, tuned)]),
             f"\nThe held-out {unit} also chose the weights, so these numbers flatter a little; judge on other text",

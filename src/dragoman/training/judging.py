@@ -103,7 +103,8 @@ class Judge:
         perplexity = f"{result.perplexity_name.replace('_', '-')} {result.perplexity:.2f}"
         scores = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
         accuracy = [] if scores else [f"accuracy {100 * result.accuracy:.2f} %"]
-        shown = "  ".join([f"loss {result.loss:.3f}", perplexity, *accuracy, *scores])
+        loss = f"loss {result.loss:.3f} (training {self.data.counts['train'].unit} {result.training_loss:.3f})"
+        shown = "  ".join([loss, perplexity, *accuracy, *scores])
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
 

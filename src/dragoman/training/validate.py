@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from dragoman.config import TrainConfig
-from dragoman.data import Prepared, eval_batches
+from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
 from dragoman.evaluation.metrics import check_language, measure
 from dragoman.training.search import searches_beams
@@ -19,6 +20,8 @@ from dragoman.training.tasks import Model, Task, task_of
 
 # So many references tell whether they are lines of tokens, or of a language without spaces.
 LOOKED_AT = 100
+# Training pairs whose loss is measured beside that of the dev set.
+MOST_TRAINING_PAIRS = 1000
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Validation:
     Attributes:
         loss: negative log-likelihood per predicted token, in nats, without label smoothing.
         accuracy: share of those tokens that were the likeliest, teacher-forced.
+        training_loss: the same loss, also without dropout, of about as many training pairs (or lines): far below `loss`
+            where much is learned by heart, close to it where more could be learned from the same data.
+        training_accuracy: of those.
         scores: BLEU, chrF and exact match of the translated dev sentences, in percent; with their signatures below.
             A model of one text has none.
         signatures: one per score.
@@ -37,6 +43,8 @@ class Validation:
 
     loss: float
     accuracy: float
+    training_loss: float
+    training_accuracy: float
     scores: dict[str, float]
     signatures: dict[str, str]
     hypotheses: list[str]
@@ -53,7 +61,9 @@ class Validation:
 
     def numbers(self) -> dict[str, float]:
         """All of it, for the log."""
-        return {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy, **self.scores}
+        training = {"training_loss": self.training_loss, "training_accuracy": self.training_accuracy}
+        means = {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy}
+        return {**means, **training, **self.scores}
 
 
 def check_validation(config: TrainConfig) -> None:
@@ -91,20 +101,32 @@ def doubt(data: Prepared, config: TrainConfig) -> str | None:
     return measure("bleu", lines, references, target_language=language, tokenize=tokenize).note
 
 
-def dev_loss(
+def teacher_forced(
     model: Model,
-    data: Prepared,
+    store: TokenStore,
     task: Task,
     batch_tokens: int,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
+    *,
+    most: int | None = None,
 ) -> Sums:
-    """Teacher-forced sums over the dev set; the model must be in evaluation mode."""
+    """Teacher-forced sums over a store, without label smoothing; the model must be in evaluation mode.
+
+    Args:
+        model: of the task's family.
+        store: of held-out or of training pairs.
+        task: makes the batches, the same ones whenever it is asked.
+        batch_tokens: of a batch, as in training.
+        autocast: makes the context that chooses the precision.
+        most: so many pairs at most, from all over the store.
+    """
     device = next(model.parameters()).device
     sums = Sums()
-    store = data.dev
+    every = np.linspace(0, len(store) - 1, min(len(store), most or len(store))).astype(np.int64)
+    lengths = store.source_lengths[every], store.target_lengths[every]
     with torch.no_grad():
-        for rows in eval_batches(store.source_lengths, store.target_lengths, batch_tokens=batch_tokens):
-            batch = task.batch(store, rows, None).to(device)
+        for chosen in eval_batches(*lengths, batch_tokens=batch_tokens):
+            batch = task.batch(store, every[chosen], None).to(device)
             with autocast():
                 part = batch_loss(model, batch, 0.0)
             sums.add(Sums(float(part.loss), float(part.nll), int(part.correct), part.count, batch.source_tokens, 1))
@@ -117,18 +139,24 @@ def validate(
     config: TrainConfig,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Validation:
-    """Loss over all of the dev set, and what the model makes of (some of) it, scored where it can be."""
+    """Loss over all of the dev set and as much of the training set, and what the model makes of (some of) the dev set,
+    scored where it can be.
+    """
     task = task_of(config)
     was_training = model.training
     model.eval()
     assert config.training.batch_tokens is not None
-    sums = dev_loss(model, data, task, config.training.batch_tokens, autocast)
+    tokens, most = config.training.batch_tokens, min(len(data.dev), MOST_TRAINING_PAIRS)
+    sums = teacher_forced(model, data.dev, task, tokens, autocast)
+    training = teacher_forced(model, data.train, task, tokens, autocast, most=most)
     with autocast():
         outputs = task.outputs(model, data, config)
     model.train(was_training)
     return Validation(
         loss=sums.nll / max(1, sums.labels),
         accuracy=sums.correct / max(1, sums.labels),
+        training_loss=training.nll / max(1, training.labels),
+        training_accuracy=training.correct / max(1, training.labels),
         scores={one.name: one.value for one in outputs.scores},
         signatures={one.name: one.signature for one in outputs.scores},
         hypotheses=outputs.lines,
