@@ -165,6 +165,12 @@ def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
     assert epochs == pytest.approx(20, rel=0.01)
 
 
+def test_symbols_get_less_dropout_than_text_unless_it_is_given(chosen):
+    text = next(size.model["dropout"] for size in defaults.SIZES if size.below > 450_000)
+    assert chosen(450_000).model.dropout == 0.1 < text
+    assert chosen(450_000, model={"dropout": 0.4}).model.dropout == 0.4
+
+
 def test_the_estimate_follows_the_work(data, monkeypatch):
     monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
     config = complete(make_config({"out": "run"}), data, torch.device("cpu"))[0]
