@@ -195,7 +195,8 @@ def _suspicion(hypotheses: Sequence[str], references: Sequence[Alternatives]) ->
     if 2 * unspaced > len(characters):
         return "the references look Chinese or Japanese: the score means little until the target language is given"
     if 2 * sum(line.endswith(" .") for line in hypotheses) > len(hypotheses):
-        return "the lines look tokenised (most end in ' .'): detokenise them, or set tokenize to none and say so"
+        how = "detokenise them, or have them scored as they are (--tokenize none, validation.tokenize) and say so"
+        return f"the lines look tokenised (most end in ' .'): {how}"
     return None
 
 

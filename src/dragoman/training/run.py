@@ -234,7 +234,7 @@ class _Session:
             self.log.forget_after(-1)
             self._describe(data)
             if note := doubt(data, self.config):
-                self.log.line(f"warning: BLEU: {note} (data.target_language, validation.tokenize)")
+                self.log.line(f"warning: BLEU: {note}")
         else:
             self._restore(trainer, newest)
             if trainer.progress.finished and (self.directory / CARD).exists():
