@@ -58,7 +58,7 @@ def test_what_cannot_be_heeded_is_refused_and_leaves_nothing_behind(tmp_path, fa
 
 
 @pytest.mark.parametrize("setting", ["validation.tokenize=char", "validation.length_penalties=[1.0]"])
-def test_a_model_of_one_text_to_begin_from_heeds_them_no_more(tmp_path, setting):
+def test_they_are_refused_too_where_the_model_to_begin_from_is_of_one_text(tmp_path, setting):
     first = train(text_config(tmp_path, "causal", "first", "max_steps=2"), quiet=True)
     tree = text_config(tmp_path, "causal", "second", f"init_from={first.directory}", setting).to_dict(unset=False)
     with pytest.raises(ConfigError, match=setting.partition("=")[0]):

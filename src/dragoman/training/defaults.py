@@ -122,7 +122,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     symbols = pairs and data.tokenizers.target.kind == "word"
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
     if symbols:
-        choices.choose("model", "of sequences of symbols little is learned by heart", {"dropout": SYMBOL_DROPOUT})
+        choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
     choices.choose("model", reason, {**_shape(config.model, size), **layers})
     if pairs:
         _choose_for_pairs(choices, data, symbols=symbols)

@@ -31,8 +31,8 @@ class Validation:
     Attributes:
         loss: negative log-likelihood per predicted token, in nats, without label smoothing.
         accuracy: share of those tokens that were the likeliest, teacher-forced.
-        training_loss: the same loss, also without dropout, of about as many training pairs (or lines): far below `loss`
-            where much is learned by heart, close to it where more could be learned from the same data.
+        training_loss: the same loss, also without dropout, of as many training pairs (or lines), 1,000 at most:
+            far below `loss` where much is learned by heart.
         training_accuracy: of those.
         scores: BLEU, chrF and exact match of the translated dev sentences, in percent; with their signatures below.
             A model of one text has none.
@@ -122,11 +122,11 @@ def teacher_forced(
     """
     device = next(model.parameters()).device
     sums = Sums()
-    every = np.linspace(0, len(store) - 1, min(len(store), most or len(store))).astype(np.int64)
-    lengths = store.source_lengths[every], store.target_lengths[every]
+    rows = np.linspace(0, len(store) - 1, min(len(store), most or len(store))).astype(np.int64)
+    lengths = store.source_lengths[rows], store.target_lengths[rows]
     with torch.no_grad():
         for chosen in eval_batches(*lengths, batch_tokens=batch_tokens):
-            batch = task.batch(store, every[chosen], None).to(device)
+            batch = task.batch(store, rows[chosen], None).to(device)
             with autocast():
                 part = batch_loss(model, batch, 0.0)
             sums.add(Sums(float(part.loss), float(part.nll), int(part.correct), part.count, batch.source_tokens, 1))
@@ -139,9 +139,7 @@ def validate(
     config: TrainConfig,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Validation:
-    """Loss over all of the dev set and as much of the training set, and what the model makes of (some of) the dev set,
-    scored where it can be.
-    """
+    """Loss over the dev set and some training pairs, and what the model makes of the dev set, scored if it can be."""
     task = task_of(config)
     was_training = model.training
     model.eval()
