@@ -124,8 +124,10 @@ class Effects:
 
     def settings(self, name: str, way: dict[str, Any]) -> tuple[dict[str, Any], float]:
         """What a row trains with, beside the base's settings; the minutes that it took to come so far."""
+        own = parse_assignments(way.get("set", []))
         if "made" in way:
-            return self.make_pairs(name, way["made"])
+            pairs, minutes = self.make_pairs(name, way["made"])
+            return merge(pairs, own), minutes
         if "after" in way:
             minutes = self.measure(way["after"])["minutes"]
             return {"training": {"init_from": str(self.out / way["after"])}}, minutes
@@ -133,7 +135,7 @@ class Effects:
             corpus = self.out / "corpus"
             files = {side: [str(corpus / part) for part in parts] for side, parts in way["files"].items()}
             return {"data": files}, 0.0
-        return parse_assignments(way.get("set", [])), 0.0
+        return own, 0.0
 
     def train(self, name: str, own: dict[str, Any]) -> float:
         """Train, or go on; the minutes.

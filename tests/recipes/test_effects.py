@@ -11,7 +11,7 @@ from typing import Any
 import effects
 import pytest
 
-from dragoman.config import make_config, merge, parse_assignments
+from dragoman.config import make_config, merge, parse_assignments, read_toml
 from dragoman.errors import ConfigError
 from end_to_end import small
 
@@ -45,6 +45,7 @@ made = "back-translation"
 made = "self-training"
 [means.distillation]
 made = "distillation"
+set = ["validation.metric=bleu"]
 [means.diversification]
 made = "diversification"
 [means.twice]
@@ -107,6 +108,9 @@ def test_every_kind_of_means_gets_its_row_beside_the_base(measure, tmp_path: Pat
     assert all(target in train[1] for _, target in more[kept[0] :]), "then sources"
     taught = (files / "distillation.en").read_text(encoding="utf-8").splitlines()
     assert set(taught) <= set((files / "train.en").read_text(encoding="utf-8").splitlines())
+    metrics = {name: read_toml(tmp_path / f"out/{name}/config.toml")["validation"]["metric"] for name in effects.MADE}
+    assert metrics["distillation"] == "bleu", "what is set beside holds"
+    assert metrics["self-training"] != "bleu"
 
 
 def test_what_is_measured_is_not_measured_again(measure, monkeypatch: pytest.MonkeyPatch):
@@ -122,7 +126,8 @@ def test_what_the_plan_changes_are_settings():
     plan = tomllib.loads(effects.PLAN.read_text(encoding="utf-8"))
     files = {"source": ["a"], "target": ["b"]}
     for name, means in plan["means"].items():
-        assert len(means.keys() & {"set", "made", "files", "after", "search", "with"}) == len(means) == 1, name
+        ways = means.keys() - ({"set"} if "made" in means else set())
+        assert len(ways & {"set", "made", "files", "after", "search", "with"}) == len(ways) == 1, name
         assert means.get("made") in (None, *effects.MADE)
         assert means.get("after") in (None, effects.BASE, *plan["means"])
         make_config(merge({"data": files, "out": "run"}, plan["base"], parse_assignments(means.get("set", []))))
