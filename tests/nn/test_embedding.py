@@ -69,6 +69,20 @@ def test_dropout_comes_after_positions():
     assert torch.allclose(dropped[kept], 2 * embedding.eval()(torch.zeros(1, 50, dtype=torch.long))[kept])
 
 
+def test_word_dropout_leaves_out_whole_tokens_before_positions_are_added():
+    embedding = InputEmbedding(TokenEmbedding(5, 16, pad=0), None, word_dropout=0.25)
+    ids = torch.full((4, 500), 3)
+    left_out = (embedding(ids) == 0).all(-1)
+    assert abs(left_out.double().mean() - 0.25) < 0.05
+    words = embedding.words(ids)
+    assert torch.allclose(words, embedding.tokens(ids) / 0.75 * (words != 0).any(-1, keepdim=True))
+    positions = SinusoidalPositions(16)
+    embedding.positions = positions
+    bare = (embedding(ids) - positions.table(500, embedding.tokens.weight)).abs().amax(-1) < 1e-6
+    assert abs(bare.double().mean() - 0.25) < 0.05
+    assert torch.equal(embedding.eval()(ids), positions(embedding.tokens(ids)))
+
+
 def test_a_tied_generator_shares_the_table():
     tokens = TokenEmbedding(5, 16)
     generator = Generator(16, 5, tied=tokens)

@@ -154,4 +154,5 @@ def test_without_dropout_it_is_refused():
     tree = {"out": "x", "model": {"dropout": 0.0}, "training": {"r_drop": 5.0}}
     with pytest.raises(ConfigError, match="r_drop compares two passes under different dropout"):
         make_config(tree)
-    make_config({**tree, "model": {"dropout": 0.0, "attention_dropout": 0.1}})
+    for other in ("attention_dropout", "activation_dropout", "word_dropout"):
+        make_config({**tree, "model": {"dropout": 0.0, other: 0.1}})

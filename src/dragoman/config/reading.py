@@ -32,6 +32,7 @@ FOREIGN_NAMES = {
     "alpha": "length_penalty", "beam_alpha": "length_penalty", "lenpen": "length_penalty", "nbest": "n_best",
     "num_return_sequences": "n_best", "no_repeat_ngram_size": "no_repeat_ngram", "max_grad_norm": "clip_norm",
     "attention_dropout_rate": "attention_dropout", "relu_dropout": "activation_dropout",
+    "dropout_src": "word_dropout", "dropout_trg": "word_dropout",
 }  # fmt: skip
 
 

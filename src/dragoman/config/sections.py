@@ -54,6 +54,7 @@ class ModelConfig(Section):
     dropout: Rate | None = setting(default=None, description="on embeddings and on each sub-layer's output (paper 5.4)")
     attention_dropout: Rate = setting(default=0.0, description="on attention weights")
     activation_dropout: Rate = setting(default=0.0, description="inside the feed-forward block")
+    word_dropout: Rate = setting(default=0.0, description="of whole tokens, on the embeddings of both sides")
     norm: Literal["pre", "post"] = setting(
         default="pre", description="layer norm before each sub-layer, or after (the paper)"
     )
@@ -347,7 +348,8 @@ class TrainConfig(Section):
     def check(self) -> None:
         """See `Section.check`."""
         model = self.model
-        if self.training.r_drop and not any((model.attention_dropout, model.activation_dropout, model.dropout != 0)):
+        other = (model.attention_dropout, model.activation_dropout, model.word_dropout)
+        if self.training.r_drop and not any((*other, model.dropout != 0)):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
 
 

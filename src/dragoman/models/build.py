@@ -71,7 +71,8 @@ class _Parts:
         assert vocab is not None
         layout = self.config.positions if self.config.positions not in ("rotary", "relative") else None
         positions = None if layout is None else SinusoidalPositions(self.d_model, layout=layout)
-        return InputEmbedding(TokenEmbedding(vocab, self.d_model, PAD), positions, self.config.dropout or 0.0)
+        tokens = TokenEmbedding(vocab, self.d_model, PAD)
+        return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
 
     def positions(self) -> AttentionPositions | None:
         config = self.config

@@ -102,17 +102,26 @@ class InputEmbedding(nn.Module):
         tokens: ids to vectors.
         positions: called as `positions(x, start)`; None where positions are left to the attentions.
         dropout: on the sum, in training.
+        word_dropout: how probably a token is left out in training: its vector is zero, those of the others are divided
+            by 1 - `word_dropout` (Gal and Ghahramani 2016; Sennrich, Haddow and Birch 2016).
     """
 
-    def __init__(self, tokens: TokenEmbedding, positions: nn.Module | None, dropout: float = 0.0) -> None:
+    def __init__(
+        self, tokens: TokenEmbedding, positions: nn.Module | None, dropout: float = 0.0, word_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.tokens, self.positions = tokens, positions
-        self.dropout = Dropout(dropout)
+        self.dropout, self.word_dropout = Dropout(dropout), Dropout(word_dropout)
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens, the first of which stands at position `start`."""
-        x = self.tokens(ids)
+        x = self.words(ids)
         return self.dropout(x if self.positions is None else self.positions(x, start))
+
+    def words(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+        """Vectors of the tokens without their positions, some of them left out in training."""
+        x = self.tokens(ids)
+        return x if self.word_dropout.p == 0 else x * self.word_dropout(x.new_ones(*ids.shape, 1))
 
 
 class Generator(nn.Linear):

@@ -56,7 +56,7 @@ CHANGEABLE: dict[str, set[str] | None] = {
 # Settings younger than some checkpoints: where they are as if they were not, they do not count.
 LATER = {
     "data": {"repeat"},
-    "model": {"init"},
+    "model": {"init", "word_dropout"},
     "tokenizer": {"symbols"},
     "training": {"bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
     "validation": {"tokenize"},

@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_update_whatever_the_number_of_threads(kern
 
 
 @each_kind
-@pytest.mark.parametrize("dropout", [{"dropout": 0.3}, {"activation_dropout": 0.3}], ids=str)
+@pytest.mark.parametrize("dropout", [{"dropout": 0.3}, {"activation_dropout": 0.3}, {"word_dropout": 0.3}], ids=str)
 def test_under_dropout_the_gradient_tells_how_the_same_draw_changes(kernels, dropout):
     model, step = a_model(**dropout), 1e-3
     ids, fast = inputs_of(model), training_hidden(model)
