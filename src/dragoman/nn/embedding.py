@@ -111,7 +111,8 @@ class InputEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.tokens, self.positions = tokens, positions
-        self.dropout, self.word_dropout = Dropout(dropout), Dropout(word_dropout)
+        self.dropout = Dropout(dropout)
+        self.word_dropout = Dropout(word_dropout) if word_dropout else None
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens, the first of which stands at position `start`."""
@@ -121,7 +122,7 @@ class InputEmbedding(nn.Module):
     def words(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens without their positions, some of them left out in training."""
         x = self.tokens(ids)
-        return x if self.word_dropout.p == 0 else x * self.word_dropout(x.new_ones(*ids.shape, 1))
+        return x if self.word_dropout is None else x * self.word_dropout(x.new_ones(*ids.shape, 1))
 
 
 class Generator(nn.Linear):
