@@ -74,8 +74,8 @@ def test_word_dropout_leaves_out_whole_tokens_before_positions_are_added():
     ids = torch.full((4, 500), 3)
     left_out = (embedding(ids) == 0).all(-1)
     assert abs(left_out.double().mean() - 0.25) < 0.05
-    words = embedding.words(ids)
-    assert torch.allclose(words, embedding.tokens(ids) / 0.75 * (words != 0).any(-1, keepdim=True))
+    vectors = embedding.token_vectors(ids)
+    assert torch.allclose(vectors, embedding.tokens(ids) / 0.75 * (vectors != 0).any(-1, keepdim=True))
     positions = SinusoidalPositions(16)
     embedding.positions = positions
     bare = (embedding(ids) - positions.table(500, embedding.tokens.weight)).abs().amax(-1) < 1e-6

@@ -348,8 +348,8 @@ class TrainConfig(Section):
     def check(self) -> None:
         """See `Section.check`."""
         model = self.model
-        other = (model.attention_dropout, model.activation_dropout, model.word_dropout)
-        if self.training.r_drop and not any((*other, model.dropout != 0)):
+        rates = (model.dropout != 0, model.attention_dropout, model.activation_dropout, model.word_dropout)
+        if self.training.r_drop and not any(rates):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
 
 

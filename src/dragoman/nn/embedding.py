@@ -116,10 +116,10 @@ class InputEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens, the first of which stands at position `start`."""
-        x = self.words(ids)
+        x = self.token_vectors(ids)
         return self.dropout(x if self.positions is None else self.positions(x, start))
 
-    def words(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+    def token_vectors(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
         """Vectors of the tokens without their positions, some of them left out in training."""
         x = self.tokens(ids)
         return x if self.word_dropout is None else x * self.word_dropout(x.new_ones(*ids.shape, 1))

@@ -151,7 +151,7 @@ class _Run:
 
     def embed(self, embedding: nn.Module, ids: Tensor, side: _Side) -> Tensor:
         assert isinstance(embedding, InputEmbedding)
-        x = embedding.words(ids[side.kept][None])[0]
+        x = embedding.token_vectors(ids[side.kept][None])[0]
         if embedding.positions is not None:
             assert isinstance(embedding.positions, SinusoidalPositions)
             x = x + embedding.positions.table(ids.shape[1], x)[side.places]
