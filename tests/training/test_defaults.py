@@ -83,6 +83,19 @@ def test_muon_trains_where_it_was_tried(chosen):
     assert chosen(450_000, model={"norm": "post"}).training.optimizer == "adam"
 
 
+def test_the_weights_of_text_decay_where_muon_trains(chosen, text):
+    def decay(**training: object) -> float | None:
+        tree = {"out": "run", "training": {"max_steps": 1000, **training}}
+        return complete(make_config(tree), text, torch.device("cpu"))[0].training.weight_decay
+
+    assert decay() == 0.5
+    assert decay(weight_decay=0.0) == 0.0
+    assert decay(optimizer="adam") == 0.0
+    assert decay(max_steps=500) == 0.0, "Adam"
+    assert decay(optimizer="muon", max_steps=500) == 0.5
+    assert chosen(450_000).training.weight_decay == 0.0, "symbols"
+
+
 @pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (80, 20), (1000, 250), (2000, 300), (5000, 500), (90_000, 4000)])
 def test_the_rate_never_rises_for_more_than_a_quarter_of_the_run(chosen, steps, warmup):
     assert chosen(450_000, training={"max_steps": steps}).training.warmup_steps == warmup

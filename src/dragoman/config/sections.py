@@ -215,7 +215,9 @@ class TrainingConfig(Section):
     adam_beta2: Rate = 0.98
     adam_eps: Annotated[float, Bounds(gt=0)] = 1e-9
     muon_momentum: Rate = setting(default=0.95, description="of muon's matrices")
-    weight_decay: Annotated[float, Bounds(ge=0)] = 0.0
+    weight_decay: Annotated[float, Bounds(ge=0)] | None = setting(
+        default=None, description="of matrices, times the rate, apart from the gradient (with adam, as a part of it)"
+    )
     clip_norm: Annotated[float, Bounds(ge=0)] = setting(
         default=1.0, description="largest gradient norm; 0 leaves it alone"
     )

@@ -21,8 +21,9 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     matrices = matrices_of(model) if config.optimizer == "muon" else []
     moved = {id(matrix) for matrix, _ in matrices}
     parameters = [one for one in model.parameters() if id(one) not in moved]
+    decay = config.weight_decay or 0.0
     groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
     kind = torch.optim.AdamW if config.optimizer in ("adamw", "muon") else torch.optim.Adam
@@ -31,7 +32,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     if not matrices:
         return adam
     factors = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    return Muon(matrices, adam, momentum=config.muon_momentum, weight_decay=config.weight_decay, factors=factors)
+    return Muon(matrices, adam, momentum=config.muon_momentum, weight_decay=decay, factors=factors)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
