@@ -83,8 +83,9 @@ def test_muon_trains_where_it_was_tried(chosen):
     assert chosen(450_000, model={"norm": "post"}).training.optimizer == "adam"
 
 
-def test_the_weights_of_text_decay_where_muon_trains(chosen, text):
-    def decay(**training: object) -> float | None:
+def test_the_weights_of_little_text_decay_where_muon_trains(chosen, text, monkeypatch):
+    def decay(tokens: int = 450_000, **training: object) -> float | None:
+        monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
         tree = {"out": "run", "training": {"max_steps": 1000, **training}}
         return complete(make_config(tree), text, torch.device("cpu"))[0].training.weight_decay
 
@@ -93,6 +94,8 @@ def test_the_weights_of_text_decay_where_muon_trains(chosen, text):
     assert decay(optimizer="adam") == 0.0
     assert decay(max_steps=500) == 0.0, "Adam"
     assert decay(optimizer="muon", max_steps=500) == 0.5
+    assert decay(1_500_000) == 0.0, "not tried"
+    assert decay(1_500_000, weight_decay=0.1) == 0.1
     assert chosen(450_000).training.weight_decay == 0.0, "symbols"
 
 

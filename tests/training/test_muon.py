@@ -110,6 +110,24 @@ def test_it_moves_the_matrices_inside_the_layers_and_adam_all_else():
     assert all(weight.grad is None for weight in model.parameters())
 
 
+@pytest.mark.parametrize("kind", ["muon", "adamw"])
+@pytest.mark.parametrize("decay", [None, 0.5])
+def test_matrices_decay_by_the_rate_and_nothing_else_does(kind, decay):
+    model = build_model(MODEL)
+    changes = {"optimizer": kind, "precision": "float32", "weight_decay": decay}
+    optimizer = make_optimizer(model, TrainingConfig().replace(changes))
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    for weight in model.parameters():
+        weight.data += 1
+        weight.grad = torch.zeros_like(weight)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimizer.step()
+    for name, weight in model.named_parameters():
+        kept = 1 - 0.1 * (decay or 0.0) if weight.dim() > 1 else 1.0
+        assert torch.allclose(weight, kept * before[name]), name
+
+
 def test_its_state_comes_back():
     states = []
     model = build_model(MODEL)

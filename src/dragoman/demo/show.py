@@ -57,7 +57,8 @@ def demo_config(out: Path, corpus: Path, direction: str = "zh-en") -> TrainConfi
             },
             "training": {
                 "batch_tokens": 1024, "optimizer": "muon", "schedule": "cosine", "learning_rate": 2e-3,
-                "warmup_steps": 100, "max_steps": 700, "label_smoothing": 0.05, "ema_decay": 0.99, "log_every": 250,
+                "warmup_steps": 100, "max_steps": 700, "label_smoothing": 0.05, "weight_decay": 0.0, "ema_decay": 0.99,
+                "log_every": 250,
             },
             "validation": {"every": 350, "metric": "exact"},
         }
