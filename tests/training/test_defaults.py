@@ -197,6 +197,18 @@ def test_the_estimate_follows_the_work(data, monkeypatch):
     assert short == pytest.approx(0.6)
 
 
+def test_the_estimate_counts_both_passes_of_the_updates_that_have_them(data, monkeypatch):
+    monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
+
+    def estimate(**training: object) -> float:
+        config = make_config({"out": "run", "training": {"max_steps": 100, **training}})
+        return estimate_seconds(complete(config, data, torch.device("cpu"))[0], data, torch.device("cpu"))
+
+    one, late, both = estimate(), estimate(r_drop=5, r_drop_after=75), estimate(r_drop=5)
+    assert late - one == pytest.approx((both - one) / 4)
+    assert both > one == estimate(r_drop=5, r_drop_after=200)
+
+
 def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch):
     monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
     changes = {"optimizer": "muon", "max_steps": 100, "batch_tokens": 1}

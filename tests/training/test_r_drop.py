@@ -136,12 +136,23 @@ def test_an_update_sees_each_pair_twice_under_different_dropout():
 
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
-    settings = ("max_steps=20", "r_drop=5", "save_every=3", "accumulate=2")
+    settings = ("max_steps=20", "r_drop=5", "r_drop_after=7", "save_every=3", "accumulate=2")
     train(small_config(tmp_path, "whole", *settings), quiet=True)
     train_until_killed(small_config(tmp_path, "broken", *settings), 9)
     train(small_config(tmp_path, "broken", *settings), resume=True, quiet=True)
     assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
     assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+
+
+def test_it_begins_after_the_updates_of_one_pass(tmp_path):
+    one, both, late = (
+        losses(train(small_config(tmp_path, name, "max_steps=4", "log_every=1", *settings), quiet=True).directory)
+        for name, settings in (
+            ("one", ()), ("both", ("r_drop=5",)), ("late", ("r_drop=5", "r_drop_after=2"))
+        )
+    )  # fmt: skip
+    assert [late[step] == one[step] for step in sorted(late)] == [True, True, False, False]
+    assert late[1] != both[1]
 
 
 @pytest.mark.parametrize("family", ["causal", "masked"])
@@ -156,3 +167,8 @@ def test_without_dropout_it_is_refused():
         make_config(tree)
     for other in ("attention_dropout", "activation_dropout", "word_dropout"):
         make_config({**tree, "model": {"dropout": 0.0, other: 0.1}})
+
+
+def test_when_it_begins_says_nothing_without_it():
+    with pytest.raises(ConfigError, match="r_drop_after says when r_drop begins, but r_drop is 0"):
+        make_config({"out": "x", "training": {"r_drop_after": 100}})

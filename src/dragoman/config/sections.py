@@ -237,6 +237,7 @@ class TrainingConfig(Section):
     r_drop: Annotated[float, Bounds(ge=0)] = setting(
         default=0.0, description="weight of the agreement between two passes under different dropout (alpha of R-Drop)"
     )
+    r_drop_after: NotNegative = setting(default=0, description="updates before r_drop begins: of one pass each")
     max_steps: Positive | None = None
     max_minutes: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None, description="stop after this much training time"
@@ -353,6 +354,8 @@ class TrainConfig(Section):
         rates = (model.dropout != 0, model.attention_dropout, model.activation_dropout, model.word_dropout)
         if self.training.r_drop and not any(rates):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
+        if self.training.r_drop_after and not self.training.r_drop:
+            raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
 
 
 # The settings of `data` that say where the files are.

@@ -252,8 +252,8 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32
-    passes = 2 if training.r_drop else 1
-    operations = (6.0 * passes * weights * per_update + _fixed_operations(config)) * training.max_steps
+    passes = training.max_steps + (max(0, training.max_steps - training.r_drop_after) if training.r_drop else 0)
+    operations = 6.0 * passes * weights * per_update + _fixed_operations(config) * training.max_steps
     rate = SHARE_OF_PEAK * operations_per_second(device, dtype)
     seconds = operations / rate + CALLS_PER_UPDATE * training.max_steps
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds

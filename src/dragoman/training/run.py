@@ -58,7 +58,7 @@ LATER = {
     "data": {"repeat"},
     "model": {"init", "word_dropout"},
     "tokenizer": {"symbols"},
-    "training": {"bpe_dropout", "r_drop", "sampled_sides", "unigram_alpha"},
+    "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},
     "validation": {"tokenize"},
 }
 

@@ -140,7 +140,7 @@ class Trainer:
             batches,
             labels,
             smoothing=self.settings.label_smoothing or 0.0,
-            r_drop=self.settings.r_drop,
+            r_drop=self.settings.r_drop if step > self.settings.r_drop_after else 0.0,
             before=functools.partial(self._seed, progress.epoch, progress.update),
             autocast=self.autocast,
             hidden=self.hidden,
