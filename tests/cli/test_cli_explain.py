@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import make_app
+from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
 from dragoman.inspection import explain as run_explanation
 from end_to_end import small
@@ -50,6 +51,21 @@ def test_choices_reach_the_trace(verb: Verb, model: Path) -> None:
     assert out == "\n".join(chosen.lines(numbers=2)) + "\n"
     _, out, _ = verb(model, TEXT, "--target", "fo gu", "--stage", "training")
     assert "P parallel" in out
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [("gnmt", "2 hypotheses, gnmt length penalty 0.7"), ("reward", "2 hypotheses, length reward 0.7")],
+)
+def test_a_search_is_named_with_what_ranks_its_hypotheses(
+    verb: Verb, tmp_path: Path, formula: str, expected: str
+) -> None:
+    pair = small.word_pair()
+    config = small.shape(pair)
+    options = DecodingConfig(beam_size=2, length_penalty=0.7, length_penalty_formula=formula)
+    saved = small.save(tmp_path / "ranked", small.model(config), config, pair, options)
+    _, out, _ = verb(saved, TEXT, "--beam-size", 2)
+    assert expected in out
 
 
 def test_json_is_the_same_as_data(verb: Verb, model: Path, tmp_path: Path) -> None:

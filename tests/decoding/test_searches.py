@@ -14,6 +14,7 @@ from dragoman.decoding import (
     beam_search,
     draw_tokens,
     greedy_search,
+    hypothesis_score,
     length_penalty,
     sample,
     score_serial,
@@ -39,7 +40,7 @@ def tokens(results) -> list[list[tuple[int, ...]]]:
     vocab=st.integers(5, 7),
     longest=st.integers(1, 3),
     alpha=st.sampled_from([0.0, 0.6, 1.0, 1.4]),
-    formula=st.sampled_from(["gnmt", "power"]),
+    formula=st.sampled_from(["gnmt", "power", "reward"]),
     least=st.integers(0, 1),
 )
 def test_a_beam_that_holds_everything_is_exhaustive_search(seed, vocab, longest, alpha, formula, least):
@@ -142,6 +143,9 @@ def test_length_penalties_are_the_published_formulas():
     assert length_penalty(7, 0.6, "gnmt") == pytest.approx(((5 + 7) / 6) ** 0.6)
     assert length_penalty(7, 0.6, "power") == pytest.approx(7**0.6)
     assert length_penalty(7, 0.0, "gnmt") == 1.0
+    assert hypothesis_score(-3.0, 7, 0.6) == -3.0 / length_penalty(7, 0.6)
+    assert hypothesis_score(-3.0, 7, 0.6, "power") == -3.0 / length_penalty(7, 0.6, "power")
+    assert hypothesis_score(-3.0, 7, 0.6, "reward") == pytest.approx(-3.0 + 7 * 0.6)
 
 
 @given(st.integers(0, 1000), st.floats(0.3, 3.0), st.integers(0, 6), st.floats(0.05, 1.0))

@@ -95,7 +95,7 @@ def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
         "beam_size": beam_size,
         "n_best": draw(st.integers(1, beam_size)),
         "length_penalty": draw(st.sampled_from([0.0, 0.6, 1.0, 2.0])),
-        "length_penalty_formula": draw(st.sampled_from(["gnmt", "power"])),
+        "length_penalty_formula": draw(st.sampled_from(["gnmt", "power", "reward"])),
         "min_length": min_length,
         "max_length": draw(st.sampled_from([None, min_length + 1, min_length + 5])),
         "max_length_offset": 9,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.decoding import Hypothesis, SearchRequest, length_penalty
+from dragoman.decoding import Hypothesis, SearchRequest, hypothesis_score
 from dragoman.text.tokenizer import BOS, EOS
 
 
@@ -59,6 +59,6 @@ def exhaustive(model: HistoryModel, request: SearchRequest, row: int) -> list[Hy
             for token in (*tokens, EOS):
                 values.append(float(model.distribution(source, history)[token]))
                 history.append(token)
-            penalty = length_penalty(len(values), options.length_penalty, options.length_penalty_formula)
-            found.append(Hypothesis(tokens, sum(values), sum(values) / penalty, tuple(values)))
+            score = hypothesis_score(sum(values), len(values), options.length_penalty, options.length_penalty_formula)
+            found.append(Hypothesis(tokens, sum(values), score, tuple(values)))
     return sorted(found, key=lambda hypothesis: -hypothesis.score)

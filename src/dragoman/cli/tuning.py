@@ -42,7 +42,7 @@ def tune(
     length_penalties: Annotated[
         str, typer.Option(help="alphas to try with each beam.", metavar="LIST")
     ] = "0,0.4,0.8,1.2,1.6",
-    formulas: Annotated[str, typer.Option(help="gnmt, power or both.", metavar="LIST")] = "gnmt",
+    formulas: Annotated[str, typer.Option(help="Some of gnmt, power, reward.", metavar="LIST")] = "gnmt",
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,
     lowercase: Lowercase = False,

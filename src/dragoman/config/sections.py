@@ -297,8 +297,10 @@ class DecodingConfig(Section):
     length_penalty: Annotated[float, Bounds(ge=0)] = setting(
         default=0.6, description="alpha; `train` chooses that of a model of text on its dev set"
     )
-    length_penalty_formula: Literal["gnmt", "power"] = setting(
-        default="gnmt", description="gnmt: ((5 + length) / 6) ** alpha (the paper); power: length ** alpha"
+    length_penalty_formula: Literal["gnmt", "power", "reward"] = setting(
+        default="gnmt",
+        description="log-probability / ((5 + length) / 6) ** alpha (gnmt, the paper), / length ** alpha (power) "
+        "or + alpha * length (reward)",
     )
     min_length: NotNegative = 0
     max_length: Positive | None = setting(

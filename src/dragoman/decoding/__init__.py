@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.decoding.filling import escape_gaps as escape_gaps
     from dragoman.decoding.greedy import greedy_search as greedy_search
     from dragoman.decoding.hypothesis import Hypothesis as Hypothesis
+    from dragoman.decoding.hypothesis import hypothesis_score as hypothesis_score
     from dragoman.decoding.hypothesis import length_penalty as length_penalty
     from dragoman.decoding.judge import Evaluation as Evaluation
     from dragoman.decoding.judge import evaluate as evaluate
@@ -63,7 +64,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "ensemble": ("Ensemble",),
         "filling": ("Filler", "Filling", "escape_gaps"),
         "greedy": ("greedy_search",),
-        "hypothesis": ("Hypothesis", "length_penalty"),
+        "hypothesis": ("Hypothesis", "hypothesis_score", "length_penalty"),
         "judge": ("Evaluation", "evaluate", "evaluate_outputs", "training_words"),
         "language_model": ("LanguageModel", "load_language_model"),
         "output": ("format_translation",),

@@ -14,7 +14,7 @@ from dragoman.decoding.hypothesis import (
     Hypothesis,
     check_numbers,
     check_possible,
-    length_penalty,
+    hypothesis_score,
     make_hypothesis,
 )
 from dragoman.decoding.protocol import Constraints, NextTokenModel, SearchRequest, State, largest
@@ -70,15 +70,16 @@ class _Pool:
             return True
         size, wanted = self.options.beam_size, self.options.n_best
         # Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
-        if len(self.finished) >= size and best_live / self._penalty(length) <= self.best(size)[-1].score:
+        if len(self.finished) >= size and self._score(best_live, length) <= self.best(size)[-1].score:
             return True
         if len(self.finished) < wanted:
             return False
-        # A log-probability only falls and its penalty only rises with length: this bounds every continuation.
-        return best_live / self._penalty(max(self.max_length, length) + 1) <= self.best(wanted)[-1].score
+        # A log-probability only falls, and what is made of it only rises with length: this bounds every continuation.
+        return self._score(best_live, max(self.max_length, length) + 1) <= self.best(wanted)[-1].score
 
-    def _penalty(self, length: int) -> float:
-        return length_penalty(length, self.options.length_penalty, self.options.length_penalty_formula)
+    def _score(self, log_probability: float, length: int) -> float:
+        alpha, formula = self.options.length_penalty, self.options.length_penalty_formula
+        return hypothesis_score(log_probability, length, alpha, formula)
 
 
 class _Beam:

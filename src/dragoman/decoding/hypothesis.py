@@ -24,7 +24,7 @@ class Hypothesis:
     Attributes:
         tokens: ids, without `<s>` and `</s>`.
         log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
-        score: what hypotheses are ranked by: `log_probability` divided by the length penalty.
+        score: what hypotheses are ranked by (`hypothesis_score`).
         token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
     """
 
@@ -39,8 +39,23 @@ def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: Dec
     total = 0.0
     for value in values:  # not `sum`, which rounds otherwise from Python 3.12 on
         total += value
-    penalty = length_penalty(len(values), options.length_penalty, options.length_penalty_formula)
-    return Hypothesis(tuple(tokens), total, total / penalty, tuple(values))
+    score = hypothesis_score(total, len(values), options.length_penalty, options.length_penalty_formula)
+    return Hypothesis(tuple(tokens), total, score, tuple(values))
+
+
+def hypothesis_score(log_probability: float, length: int, alpha: float, formula: str = "gnmt") -> float:
+    """What hypotheses are ranked by; for one log-probability it never falls with the length.
+
+    Args:
+        log_probability: of all tokens, `</s>` included; at most 0.
+        length: how many they are, at least 1.
+        alpha: 0 ranks by log-probability alone.
+        formula: `gnmt` or `power`, a quotient (`length_penalty`); or `reward`, `log_probability` + alpha * `length`
+            (He et al. 2016; Murray and Chiang 2018).
+    """
+    if formula == "reward":
+        return log_probability + alpha * length
+    return log_probability / length_penalty(length, alpha, formula)
 
 
 def length_penalty(length: int, alpha: float, formula: str = "gnmt") -> float:

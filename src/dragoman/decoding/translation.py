@@ -12,7 +12,7 @@ class Alternative:
 
     Attributes:
         text: the output.
-        score: what outputs are ranked by: log-probability divided by the length penalty.
+        score: what outputs are ranked by: log-probability with the length penalty or reward.
         log_probability: natural logarithm of the probability of all tokens and `</s>`.
         tokens: the output's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.

@@ -160,7 +160,7 @@ class Translator:
             beam_size: 1 is greedy search; at most 1024.
             n_best: outputs per text, at most `beam_size` unless sampling.
             length_penalty: alpha of the formula.
-            length_penalty_formula: "gnmt" or "power".
+            length_penalty_formula: "gnmt", "power" or "reward".
             min_length: tokens at least.
             max_length: tokens at most; the source's length and more if None.
             no_repeat_ngram: no n-gram of this size twice; 0 is off.

@@ -116,7 +116,7 @@ def tune(
         group: lines with the same source are one item with several references.
         beam_sizes: to try.
         length_penalties: alphas to try with each beam larger than 1.
-        formulas: "gnmt", "power" or both.
+        formulas: some of "gnmt", "power", "reward".
         decoding: all other options, and the search to compare with; the model's own if None.
         lowercase: ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.

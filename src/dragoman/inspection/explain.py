@@ -148,8 +148,9 @@ def _shown(request: SearchRequest) -> SearchRequest:
 def _search_name(options: DecodingConfig) -> str:
     if options.beam_size == 1:
         return "greedy search"
-    penalty = f"{options.length_penalty_formula} length penalty {options.length_penalty:g}"
-    return f"beam search, {options.beam_size} hypotheses, {penalty}"
+    formula, alpha = options.length_penalty_formula, options.length_penalty
+    ranking = f"length reward {alpha:g}" if formula == "reward" else f"{formula} length penalty {alpha:g}"
+    return f"beam search, {options.beam_size} hypotheses, {ranking}"
 
 
 def _steps(

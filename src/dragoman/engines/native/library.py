@@ -48,7 +48,7 @@ class SearchSpec(ctypes.Structure):
     """`DragomanSearch` of api.h."""
 
     _fields_ = (
-        *((name, c_int32) for name in ("beam_size", "n_best", "min_length", "no_repeat_ngram", "power")),
+        *((name, c_int32) for name in ("beam_size", "n_best", "min_length", "no_repeat_ngram", "formula")),
         ("alpha", c_double),
         ("begin", c_int64),
         ("end", c_int64),

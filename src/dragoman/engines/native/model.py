@@ -28,6 +28,7 @@ from dragoman.errors import ConfigError
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
+FORMULAS = ("gnmt", "power", "reward")
 LAYOUTS = (None, "interleaved", "concatenated", "rotary")
 
 # The ids of an output and of what ends it, and the log-probability of each.
@@ -102,7 +103,7 @@ class NativeModel:
             starts.append(starts[-1] + len(prefix))
         spec = SearchSpec(
             options.beam_size, options.n_best, options.min_length, options.no_repeat_ngram,
-            options.length_penalty_formula == "power", options.length_penalty, begin, end,
+            FORMULAS.index(options.length_penalty_formula), options.length_penalty, begin, end,
             (c_int64 * len(never))(*never), len(never), (c_int32 * len(rows))(*max_lengths),
             (c_int64 * starts[-1])(*(id for prefix in prefixes for id in prefix)),
             (c_int32 * len(starts))(*starts) if prefixes else None,

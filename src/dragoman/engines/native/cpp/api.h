@@ -49,10 +49,13 @@ typedef struct {
 
 enum { DRAGOMAN_OK = 0, DRAGOMAN_NO_MEMORY = 1, DRAGOMAN_NO_SUCH_TOKEN = 2, DRAGOMAN_NOT_A_NUMBER = 3 };
 
+/* How a log-probability is ranked: divided by ((5 + length) / 6) ^ alpha or length ^ alpha, or plus alpha * length. */
+enum { DRAGOMAN_GNMT = 0, DRAGOMAN_POWER = 1, DRAGOMAN_REWARD = 2 };
+
 /* What a search looks for; lengths count tokens without the one that ends. */
 typedef struct {
     int32_t beam_size, n_best; /* a beam of 1 is greedy search */
-    int32_t min_length, no_repeat_ngram, power; /* power: length ^ alpha, else ((5 + length) / 6) ^ alpha */
+    int32_t min_length, no_repeat_ngram, formula;
     double alpha;
     int64_t begin, end;
     const int64_t* never; /* tokens that are never emitted */

@@ -20,9 +20,11 @@ constexpr size_t SMALL = size_t{1} << 23;  // so few that reading them again cos
 constexpr int ROWS_SMALL = 12;             // about so many rows of a model with such weights are stepped together
 constexpr int ROWS_ALONE = 32;             // with more weights, a thread that is to work alone has at least so many rows
 
-double length_penalty(const DragomanSearch& options, size_t length) {
-    const double counted = options.power ? static_cast<double>(length) : (5.0 + static_cast<double>(length)) / 6.0;
-    return std::pow(counted, options.alpha);
+double hypothesis_score(const DragomanSearch& options, double log_probability, size_t length) {
+    const double counted = static_cast<double>(length);
+    if (options.formula == DRAGOMAN_REWARD) return log_probability + options.alpha * counted;
+    const double base = options.formula == DRAGOMAN_POWER ? counted : (5.0 + counted) / 6.0;
+    return log_probability / std::pow(base, options.alpha);
 }
 
 // Tokens that would complete an n-gram already there.
@@ -111,7 +113,7 @@ class Pool {
     void add(Hypothesis one, const DragomanSearch& options) {
         double total = 0.0;
         for (float value : one.values) total += value;
-        one.score = total / length_penalty(options, one.values.size());
+        one.score = hypothesis_score(options, total, one.values.size());
         const auto place = std::upper_bound(scores_.begin(), scores_.end(), one.score, std::greater<double>());
         scores_.insert(place, one.score);
         finished_.push_back(std::move(one));
@@ -129,10 +131,10 @@ class Pool {
         if (best_live == IMPOSSIBLE) return true;
         const size_t size = options.beam_size, wanted = options.n_best;
         // Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
-        if (scores_.size() >= size && best_live / length_penalty(options, length) <= scores_[size - 1]) return true;
+        if (scores_.size() >= size && hypothesis_score(options, best_live, length) <= scores_[size - 1]) return true;
         if (scores_.size() < wanted) return false;
-        // A log-probability only falls and its penalty only rises with length: this bounds every continuation.
-        return best_live / length_penalty(options, std::max(max_length, length) + 1) <= scores_[wanted - 1];
+        // A log-probability only falls, and what is made of it only rises with length: this bounds every continuation.
+        return hypothesis_score(options, best_live, std::max(max_length, length) + 1) <= scores_[wanted - 1];
     }
 
   private:
