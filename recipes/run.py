@@ -4,9 +4,7 @@
 
 `--data` is the folder that the recipe's `${DATA}` stands for. Settings are chosen on the dev set, which is what is
 judged; `--test` judges the test set, once all seeds are trained, and once per version of the recipe: asked again, it
-tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again. A recipe that comes
-`after` another (`tests.toml`) begins from the weights of that one, which is trained first, with the same seed; `--set`
-is for the recipe that was named.
+tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again.
 
 Prints a JSON row for each seed, with `--ensemble` one of all of them together, and of several seeds one of the means
 and standard deviations. The rows also land beside the runs as `result-dev.json` and `result-test.json`.
@@ -88,20 +86,13 @@ def read_tests() -> dict[str, Any]:
     return tomllib.loads((HERE / "tests.toml").read_text(encoding="utf-8"))
 
 
-def chain(name: str) -> list[str]:
-    """A recipe, behind the recipe that it comes after, and so on."""
-    before = read_tests().get(name, {}).get("after")
-    return [name] if before is None else [*chain(before), name]
-
-
 def judged(
     file: Path, name: str, changes: list[str], models: list[Path], part: str, data: Path, test: dict[str, Any]
 ) -> dict[str, Any]:
     """`judge`, but the test set only once per version of the recipe."""
     if part == "dev":
         return judge(models, part, data, test)
-    text = "".join(map(recipe_text, chain(name)))
-    version = json.dumps([text, changes, test, [out.name for out in models]], sort_keys=True)
+    version = json.dumps([recipe_text(name), changes, test, [out.name for out in models]], sort_keys=True)
     return once(file, hashlib.sha256(version.encode()).hexdigest(), lambda: judge(models, part, data, test))
 
 
@@ -121,14 +112,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def train(name: str, out: Path, seed: int | None, changes: list[str], start: Path | None = None) -> dict[str, Any]:
-    """Train with a seed, from the weights of another run if there is one, or go on; the facts of the run.
+def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[str, Any]:
+    """Train with a seed, or with the recipe's own, or go on; the facts of the run.
 
     Raises:
         SystemExit: a signal stopped the training.
     """
-    own = {"seed": seed, "init_from": None if start is None else str(start)}
-    given = {"out": str(out), "training": {key: value for key, value in own.items() if value is not None}}
+    given = {"out": str(out), "training": {} if seed is None else {"seed": seed}}
     run = dragoman.train(
         make_config(merge(read_toml(HERE / f"{name}.toml"), parse_assignments(changes), given)), resume=True
     )
@@ -143,23 +133,6 @@ def train(name: str, out: Path, seed: int | None, changes: list[str], start: Pat
         "threads": run.config.training.threads or int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
         "machine": platform.machine(),
     }
-
-
-def train_chain(names: Sequence[str], root: Path, seed: int | None, changes: list[str]) -> dict[str, Any]:
-    """Train recipes one after the other, each from the weights of the one before; the facts of the last, and all time.
-
-    Args:
-        names: of the recipes; the changes are for the last.
-        root: where run directories go.
-        seed: of all of them, or each one's own.
-        changes: as of `--set`.
-    """
-    start, minutes, facts = None, 0.0, {}
-    for name in names:
-        out = run_directory(root, name, seed)
-        facts = train(name, out, seed, changes if name == names[-1] else [], start)
-        start, minutes = out, minutes + facts["minutes"]
-    return {**facts, "minutes": round(minutes, 1)}
 
 
 def run_directory(root: Path, name: str, seed: int | None) -> Path:
@@ -202,9 +175,8 @@ def main() -> None:
     os.environ["DATA"] = str(options.data)
     home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
     seeds = options.seeds or [None]
-    names = chain(options.name)
     runs = {run_directory(options.out, options.name, seed): seed for seed in seeds}
-    facts = {out: train_chain(names, options.out, seed, options.set) for out, seed in runs.items()}
+    facts = {out: train(options.name, out, seed, options.set) for out, seed in runs.items()}
     rows = []
     for out, own in facts.items():
         found = judged(out / "judged.json", options.name, options.set, [out], part, options.data, test)
