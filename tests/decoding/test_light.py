@@ -47,6 +47,7 @@ CHOICES = [
     {"tie_embeddings": "decoder", "norm": "post", "activation": "gelu"},
     {"tie_embeddings": "none", "bias": False, "generator_bias": True, "positions": "concatenated", "d_k": 5, "d_v": 3},
     {"positions": "rotary", "d_k": 6},
+    {"positions": "rotary-cross", "norm": "post"},
 ]
 
 

@@ -125,6 +125,16 @@ def test_layers_that_differ_in_their_positions_are_left_to_their_modules() -> No
     turned.decoder.layers[-1].self_attention.positions = None
     with pytest.raises(NotPlain, match="inside attention"):
         read_recipe(turned)
+    across = small(positions="rotary-cross", num_decoder_layers=2)
+    assert type(choose_engine(across)[0]) is not ModuleEngine
+    across.decoder.layers[-1].cross_attention.positions = None
+    with pytest.raises(NotPlain, match="inside attention"):
+        read_recipe(across)
+    across = small(positions="rotary-cross")
+    for layer in (*across.encoder.layers, *across.decoder.layers):
+        layer.self_attention.positions = None
+    with pytest.raises(NotPlain, match="inside cross-attention alone"):
+        read_recipe(across)
     both = small(positions="rotary")
     both.source_embedding.positions = SinusoidalPositions(both.source_embedding.tokens.d_model)
     with pytest.raises(NotPlain, match="both added and inside"):

@@ -75,7 +75,7 @@ def cases(draw: st.DrawFn) -> Case:
     tied = draw(st.sampled_from(["none", "decoder", "all"]))
     vocab = draw(st.sampled_from([9, 37, 64]))
     d_k = draw(st.integers(1, 40)) if odd_heads else None
-    turned = [] if (d_k or d_model // heads) % 2 else ["rotary"]
+    turned = [] if (d_k or d_model // heads) % 2 else ["rotary"] if causal else ["rotary", "rotary-cross"]
     config = ModelConfig(
         family="causal" if causal else "transformer",
         source_vocab=None if causal else vocab,

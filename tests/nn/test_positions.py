@@ -80,8 +80,9 @@ def projected(module: MultiHeadAttention, x: torch.Tensor) -> list[torch.Tensor]
 def test_a_rotation_is_the_formula_at_any_position(length, start, d_k):
     torch.manual_seed(length)
     query, key = random(2, 3, length, d_k), random(2, 3, length, d_k)
-    turned = make("rotary", d_k).place(query, key, start)
-    for plain, result in zip((query, key), turned, strict=True):
+    positions = make("rotary", d_k)
+    for plain in (query, key):
+        result = positions.place(plain, start)
         slow = [rotated(row, start + i % length) for i, row in enumerate(plain.flatten(0, 2).numpy())]
         np.testing.assert_allclose(result.flatten(0, 2).numpy(), np.stack(slow), atol=1e-12)
 
@@ -158,10 +159,33 @@ def test_a_fully_masked_row_is_zero_and_so_is_its_gradient(kind):
 def test_rotary_turns_in_float32_what_is_narrower():
     positions = RotaryPositions(8)
     query = torch.randn(1, 1, 700, 8, dtype=torch.bfloat16)
-    narrow, _ = positions.place(query, query, 300)
-    wide, _ = positions.place(query.float(), query.float(), 300)
+    narrow, wide = positions.place(query, 300), positions.place(query.float(), 300)
     assert narrow.dtype == torch.bfloat16
     assert torch.equal(narrow, wide.bfloat16())
+
+
+@settings(max_examples=30)
+@given(queries=st.integers(1, 6), keys=st.integers(1, 6), seed=st.integers(0, 1000), grad=st.booleans())
+def test_between_two_sequences_each_is_turned_by_its_own_places(queries, keys, seed, grad):
+    torch.manual_seed(seed)
+    module, x, memory = attention("rotary"), random(2, queries, 7), random(2, keys, 7)
+    mask = torch.rand(2, 1, queries, keys) < 0.7
+    query, (_, key, value) = projected(module, x)[0], projected(module, memory)
+    scores = slow_scores(module.positions, query, key)
+    weights = np.stack([weighed(scores[b, h], mask[b, 0].numpy()) for b in range(2) for h in range(3)])
+    mixed = torch.tensor(weights @ flat(value)).unflatten(0, (2, 3)).transpose(1, 2).flatten(2)
+    with torch.set_grad_enabled(grad):
+        result = module(x, memory, mask=mask)
+    torch.testing.assert_close(result, module.output(mixed), rtol=0, atol=1e-12)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+def test_chunks_that_look_at_a_memory_are_the_whole(chunks):
+    module, x, memory = attention("rotary"), random(2, sum(chunks), 7), random(2, 5, 7)
+    cache, whole = module.project_memory(memory), module(x, memory)
+    parts = [module(chunk, cache=cache) for chunk in x.split(chunks, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-12)
+    assert cache.length == sum(chunks)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -179,7 +203,7 @@ def test_dropout_of_weights_acts_in_training_only(kind):
 def test_rotary_scores_depend_on_the_distance_only(start, seed):
     torch.manual_seed(seed)
     positions, query, key = make("rotary", 8), random(1, 2, 7, 8), random(1, 2, 7, 8)
-    one, other = (q @ k.mT for q, k in (positions.place(query, key, 0), positions.place(query, key, start)))
+    one, other = (positions.place(query, where) @ positions.place(key, where).mT for where in (0, start))
     torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
@@ -224,6 +248,16 @@ def test_the_order_of_the_source_counts(kind):
     assert (model(source) - model(source.flip(1)).flip(1)).abs().max() > 1e-3
 
 
+def test_cross_attention_with_positions_tells_where_the_source_stands():
+    source, target = ids(2, 6), ids(2, 4)
+    shifted = torch.cat([torch.full((2, 9), PAD), source], dim=1)
+    moved = {
+        kind: (model(shifted, target) - model(source, target)).abs().max()
+        for kind, model in ((kind, build(kind)) for kind in ("rotary", "rotary-cross"))
+    }
+    assert moved["rotary"] < 1e-10 < 1e-3 < moved["rotary-cross"]
+
+
 # Caches and lengths
 
 
@@ -261,21 +295,23 @@ def test_there_is_no_longest_length(kind, family):
 
 
 def test_rotary_adds_no_weights_and_relative_one_matrix_a_self_attention():
-    names = {kind: {k: tuple(v.shape) for k, v in build(kind).state_dict().items()} for kind in [*KINDS, "interleaved"]}
-    assert names["rotary"] == names["interleaved"]
+    kinds = [*KINDS, "rotary-cross", "interleaved"]
+    names = {kind: {k: tuple(v.shape) for k, v in build(kind).state_dict().items()} for kind in kinds}
+    assert names["rotary"] == names["interleaved"] == names["rotary-cross"]
     new = names["relative"].keys() - names["interleaved"].keys()
     layers = [f"{stack}.layers.{i}.self_attention.positions.key" for stack in ("encoder", "decoder") for i in range(2)]
     assert sorted(new) == sorted(layers)
     assert {names["relative"][name] for name in new} == {(7, 6)}
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "interleaved"])
-def test_positions_are_in_self_attention_or_in_the_embedding_never_both(kind):
+@pytest.mark.parametrize("kind", [*KINDS, "rotary-cross", "interleaved"])
+def test_positions_are_in_attention_or_in_the_embedding_never_both(kind):
     model = build(kind)
-    inside = kind in KINDS
+    inside = kind != "interleaved"
+    ends = ("self_attention", "cross_attention") if kind == "rotary-cross" else "self_attention"
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            assert (module.positions is not None) == (inside and name.endswith("self_attention")), name
+            assert (module.positions is not None) == (inside and name.endswith(ends)), name
     for embedding in (model.source_embedding, model.target_embedding):
         assert (embedding.positions is None) == inside
 
@@ -296,7 +332,7 @@ def test_a_configuration_without_the_new_settings_is_the_old_model():
     assert not [name for name in build_model(old).state_dict() if "positions" in name]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "rotary-cross"])
 def test_a_saved_model_is_the_same_again(kind, tmp_path: Path):
     tree = {**SIZES, "source_vocab": 20, "target_vocab": 20, "positions": kind, "relative_distance": 3}
     config = ModelConfig.from_dict(tree)
@@ -313,8 +349,12 @@ def test_what_cannot_be_is_refused():
         RelativePositions(4, 0)
     with pytest.raises(ConfigError, match="even, not 3"):
         ModelConfig(d_model=12, num_heads=2).replace({"positions": "rotary", "d_k": 3})
-    with pytest.raises(ValueError, match="self-attention"):
-        attention("rotary")(random(1, 2, 7), random(1, 3, 7))
+    with pytest.raises(ConfigError, match="even, not 3"):
+        ModelConfig(d_model=12, num_heads=2).replace({"positions": "rotary-cross", "d_k": 3})
+    with pytest.raises(ConfigError, match="causal model has no cross-attention"):
+        ModelConfig(family="causal").replace({"positions": "rotary-cross"})
+    with pytest.raises(ValueError, match="RelativePositions are for self-attention"):
+        attention("relative")(random(1, 2, 7), random(1, 3, 7))
 
 
 @pytest.mark.parametrize("kind", KINDS)

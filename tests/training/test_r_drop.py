@@ -155,6 +155,14 @@ def test_it_begins_after_the_updates_of_one_pass(tmp_path):
     assert late[1] != both[1]
 
 
+def test_one_that_would_never_begin_is_told(tmp_path):
+    for name, after in (("in-time", 2), ("never", 3)):
+        settings = ("max_steps=3", "r_drop=5", f"r_drop_after={after}")
+        log = train(small_config(tmp_path, name, *settings), quiet=True).directory / "train.log"
+        told = "r_drop never begins: r_drop_after is 3, max_steps 3" in log.read_text(encoding="utf-8")
+        assert told == (name == "never")
+
+
 @pytest.mark.parametrize("family", ["causal", "masked"])
 def test_models_of_one_text_train_with_it(family, tmp_path):
     run = train(text_config(tmp_path, family, "run", "max_steps=3", "r_drop=1"), quiet=True)

@@ -67,10 +67,10 @@ class ModelConfig(Section):
     tie_embeddings: Literal["none", "decoder", "all"] | None = setting(
         default=None, description="share target embedding and generator, or also the source embedding (paper 3.4)"
     )
-    positions: Literal["interleaved", "concatenated", "rotary", "relative"] | None = setting(
+    positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative"] | None = setting(
         default=None,
         description="sinusoids added to the embedding, by the layout of their columns (paper 3.5: interleaved); "
-        "or inside self-attention: rotary, relative",
+        "or inside self-attention: rotary, relative; rotary-cross: in cross-attention too",
     )
     relative_distance: Positive = setting(
         default=16, description="relative positions: distances beyond are not told apart"
@@ -96,8 +96,10 @@ class ModelConfig(Section):
                 f"d_model {self.d_model} does not divide into num_heads {self.num_heads}: set d_k and d_v too"
             )
         d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
-        if self.positions == "rotary" and d_k % 2 and (self.d_k or self.num_heads):
-            raise ValueError(f'positions = "rotary" turns pairs of columns: d_k must be even, not {d_k}')
+        if self.positions in ("rotary", "rotary-cross") and d_k % 2 and (self.d_k or self.num_heads):
+            raise ValueError(f'positions = "{self.positions}" turns pairs of columns: d_k must be even, not {d_k}')
+        if self.positions == "rotary-cross" and not self.learns_pairs:
+            raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
         unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
         if self.tie_embeddings == "all" and unequal:
             raise ValueError(

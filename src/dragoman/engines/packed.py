@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from dragoman.engines.module import ModuleEngine, added_positions
 from dragoman.engines.reading import read_recipe
-from dragoman.engines.recipe import Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
+from dragoman.engines.recipe import TURNING, Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
 from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, Transformer
@@ -69,7 +69,7 @@ class PackedEngine(ModuleEngine):
         memory = _end(x, recipe.encoder)
         layers = [
             LayerCache(
-                GrowingCache(), None if layer.cross is None else FixedCache(*layer.cross.keys_and_values(memory))
+                GrowingCache(), None if layer.cross is None else FixedCache(*layer.cross.keys_and_values(memory, 0))
             )
             for layer in self._decoder
         ]
@@ -86,7 +86,7 @@ class PackedEngine(ModuleEngine):
             x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
             if layer.cross is not None and cache.cross is not None:
                 fixed, attend = cache.cross, layer.cross
-                x = attend.residual(x, lambda y, a=attend, f=fixed: a.mix(y, f.key, f.value, state.memory_mask))
+                x = attend.residual(x, lambda y, a=attend, f=fixed: a.to_memory(y, f, state.memory_mask))
             x = layer.feed_forward(x)
         state.length += 1
         return self._generator(_end(x, self.recipe.decoder)[:, 0]).log_softmax(-1), state
@@ -99,7 +99,7 @@ class PackedEngine(ModuleEngine):
 
     def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
         rows = F.embedding(ids, embedding.rows) * embedding.scale
-        if embedding.layout == "rotary":
+        if embedding.layout in TURNING:
             return rows
         return rows + added_positions(self.model, side, start, ids.shape[1])
 
@@ -156,8 +156,11 @@ class _Layer:
     """One layer, packed."""
 
     def __init__(self, layer: Layer[Tensor], recipe: Recipe[Tensor], precision: str) -> None:
-        self.own = _Attention(layer.attention, recipe, precision)
-        self.cross = None if layer.cross is None else _Attention(layer.cross, recipe, precision)
+        layout = recipe.target.layout
+        self.own = _Attention(layer.attention, recipe, precision, turns=layout in TURNING)
+        self.cross = (
+            None if layer.cross is None else _Attention(layer.cross, recipe, precision, turns=layout == "rotary-cross")
+        )
         self.inner, self.outer = pack(layer.inner, precision), pack(layer.outer, precision)
         self.activation = ACTIVATIONS[recipe.shape.activation]
         self.around = _Residual(layer.norm, recipe.shape.pre_norm)
@@ -180,32 +183,32 @@ class _Residual:
 class _Attention:
     """Attention, packed."""
 
-    def __init__(self, attention: Attention[Tensor], recipe: Recipe[Tensor], precision: str) -> None:
+    def __init__(self, attention: Attention[Tensor], recipe: Recipe[Tensor], precision: str, *, turns: bool) -> None:
         self.query, self.key_value, self.output = (
             pack(matrix, precision) for matrix in (attention.query, attention.key_value, attention.output)
         )
         self.heads, self.keys = recipe.shape.heads, recipe.shape.heads * recipe.shape.d_k
-        self.positions = RotaryPositions(recipe.shape.d_k) if recipe.target.layout == "rotary" else AttentionPositions()
+        self.positions = RotaryPositions(recipe.shape.d_k) if turns else AttentionPositions()
         self.residual = _Residual(attention.norm, recipe.shape.pre_norm)
 
-    def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_and_values(self, x: Tensor, start: int) -> tuple[Tensor, Tensor]:
         packed = self.key_value(x)
-        return self._split(packed[..., : self.keys]), self._split(packed[..., self.keys :])
+        return self.positions.place(self._split(packed[..., : self.keys]), start), self._split(packed[..., self.keys :])
 
     def to_itself(self, x: Tensor, mask: Bool[Tensor, "batch 1 1 src"]) -> Tensor:
-        query, key, value = self._placed(x, 0)
-        return self._weigh(query, key, value, mask)
+        return self._weigh(self._queries(x, 0), *self.keys_and_values(x, 0), mask)
 
     def to_past(self, x: Tensor, cache: GrowingCache) -> Tensor:
-        query, key, value = self._placed(x, cache.length)
-        return self._weigh(query, *cache.append(key, value), None)
+        query, new = self._queries(x, cache.length), self.keys_and_values(x, cache.length)
+        return self._weigh(query, *cache.append(*new), None)
 
-    def mix(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        return self._weigh(self._split(self.query(x)), key, value, mask)
+    def to_memory(self, x: Tensor, cache: FixedCache, mask: Tensor | None) -> Tensor:
+        query = self._queries(x, cache.length)
+        cache.length += x.shape[1]
+        return self._weigh(query, cache.key, cache.value, mask)
 
-    def _placed(self, x: Tensor, start: int) -> tuple[Tensor, Tensor, Tensor]:
-        key, value = self.keys_and_values(x)
-        return *self.positions.place(self._split(self.query(x)), key, start), value
+    def _queries(self, x: Tensor, start: int) -> Tensor:
+        return self.positions.place(self._split(self.query(x)), start)
 
     def _weigh(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.engines.recipe import NotPlain, Recipe, Shape, make_recipe
+from dragoman.engines.recipe import TURNING, NotPlain, Recipe, Shape, make_recipe
 from dragoman.nn import (
     CausalLM,
     Decoder,
@@ -53,9 +53,9 @@ def read_recipe(model: Transformer | CausalLM) -> Recipe[Tensor]:
     for stack in stacks:
         _check_stack(stack, first, crosses=isinstance(model, Transformer) and stack is model.decoder)
     _need(type(model.generator).forward is nn.Linear.forward, "the generator is not one linear map")
-    turns = isinstance(attend.positions, RotaryPositions)
-    target = _embedding(model.target_embedding if isinstance(model, Transformer) else model.embedding, turns=turns)
-    source = _embedding(model.source_embedding, turns=turns) if isinstance(model, Transformer) else target
+    inside = _inside(first, model.decoder)
+    target = _embedding(model.target_embedding if isinstance(model, Transformer) else model.embedding, inside)
+    source = _embedding(model.source_embedding, inside) if isinstance(model, Transformer) else target
     encoder = model.encoder if isinstance(model, Transformer) else None
     shape = Shape(
         d_model=attend.d_model,
@@ -103,16 +103,27 @@ def _activation(block: FeedForward) -> str:
     return known
 
 
-def _embedding(embedding: nn.Module, *, turns: bool) -> tuple[float, str | None]:
-    """What its rows are multiplied by, and the layout of its sinusoids; of none where queries and keys are turned."""
+def _inside(first: EncoderLayer | DecoderLayer, decoder: nn.Module) -> str | None:
+    """Which queries and keys are turned by their positions, if any are."""
+    assert isinstance(decoder, Decoder)
+    own, cross = (
+        isinstance(attend, MultiHeadAttention) and isinstance(attend.positions, RotaryPositions)
+        for attend in (first.self_attention, next((layer.cross_attention for layer in decoder.layers), None))
+    )
+    _need(own or not cross, "positions are inside cross-attention alone")
+    return TURNING[cross] if own else None
+
+
+def _embedding(embedding: nn.Module, inside: str | None) -> tuple[float, str | None]:
+    """What its rows are multiplied by, and the layout of its sinusoids, or what they turn instead."""
     _need(type(embedding) is InputEmbedding, "an embedding is of its own kind")
     assert isinstance(embedding, InputEmbedding)
     tokens, positions = embedding.tokens, embedding.positions
     _need(type(tokens) in (TokenEmbedding, ScaledEmbedding), "an embedding of tokens is of its own kind")
     scale = tokens.scale if isinstance(tokens, ScaledEmbedding) else math.sqrt(tokens.d_model)
-    if turns:
+    if inside:
         _need(positions is None, "positions are both added and inside attention")
-        return scale, "rotary"
+        return scale, inside
     _need(type(positions) in (SinusoidalPositions, PositionTable), "positions are of their own kind")
     return scale, positions.layout if isinstance(positions, SinusoidalPositions) else None
 
@@ -126,6 +137,7 @@ def _check_stack(stack: Encoder | Decoder, like: EncoderLayer | DecoderLayer, *,
     kind, other = type(like.self_attention_residual), like.feed_forward
     _need(kind in (PreNorm, PostNorm), "residual connections are of their own kind")
     assert isinstance(other, FeedForward)
+    cross_like = getattr(next(iter(stack.layers), None), "cross_attention", None)
     for layer in stack.layers:
         assert isinstance(layer, (EncoderLayer, DecoderLayer))
         assert isinstance(layer.feed_forward, FeedForward)
@@ -137,18 +149,19 @@ def _check_stack(stack: Encoder | Decoder, like: EncoderLayer | DecoderLayer, *,
         residuals = [layer.self_attention_residual, layer.feed_forward_residual]
         if isinstance(layer, DecoderLayer) and layer.cross_attention_residual is not None:
             residuals.append(layer.cross_attention_residual)
-        for attend in attentions:
-            _check_attention(attend, like.self_attention, turned=attend is layer.self_attention)
+        for attend, turned in zip(attentions, (like.self_attention, cross_like), strict=False):
+            _check_attention(attend, like.self_attention, turned)
         for residual in residuals:
             _need(type(residual) is kind, "residual connections are of their own kind")
 
 
-def _check_attention(attend: nn.Module, first: nn.Module, *, turned: bool) -> None:
+def _check_attention(attend: nn.Module, first: nn.Module, alike: nn.Module | None) -> None:
+    """Heads are those of the first attention, positions inside of the kind of another's."""
     _need(type(attend) is MultiHeadAttention, "an attention is of its own kind")
     assert isinstance(attend, MultiHeadAttention)
     assert isinstance(first, MultiHeadAttention)
     _need(attend.weigh is attention_weights, "attention weighs in its own way")
-    kind = type(first.positions) if turned else type(None)
+    kind = type(getattr(alike, "positions", None))
     _need(kind in (type(None), RotaryPositions) and type(attend.positions) is kind, "positions are inside attention")
     _need((attend.num_heads, attend.d_k, attend.d_v) == (first.num_heads, first.d_k, first.d_v), "heads differ")
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+# Positions that turn queries and keys: those of self-attention, or also those between target and source.
+TURNING = ("rotary", "rotary-cross")
+
 
 class NotPlain(Exception):
     """A model has a part that only its own module knows how to run; the message names it."""
@@ -92,7 +95,8 @@ class Stack(Generic[A]):
 class Embedding(Generic[A]):
     """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and how sinusoids are laid out in a row.
 
-    The layout is `rotary` where positions turn queries and keys instead, None where rows of another kind are added.
+    The layout is one of `TURNING` where positions turn queries and keys instead, None where rows of another kind are
+    added.
     """
 
     rows: A

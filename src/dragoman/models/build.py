@@ -33,6 +33,8 @@ from dragoman.nn import (
 )
 
 PAD = 0
+# Positions inside attention; all others are added to the embedding.
+INSIDE = ("rotary", "rotary-cross", "relative")
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
@@ -69,22 +71,24 @@ class _Parts:
 
     def embedding(self, vocab: int | None) -> InputEmbedding:
         assert vocab is not None
-        layout = self.config.positions if self.config.positions not in ("rotary", "relative") else None
+        layout = self.config.positions if self.config.positions not in INSIDE else None
         positions = None if layout is None else SinusoidalPositions(self.d_model, layout=layout)
         tokens = TokenEmbedding(vocab, self.d_model, PAD)
         return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
 
-    def positions(self) -> AttentionPositions | None:
+    def positions(self, *, cross: bool = False) -> AttentionPositions | None:
         config = self.config
         assert config.num_heads is not None
         d_k = config.d_k or self.d_model // config.num_heads
-        if config.positions == "rotary":
+        if config.positions == "rotary-cross" or (config.positions == "rotary" and not cross):
             return RotaryPositions(d_k)
+        if cross:
+            return None
         if config.positions == "relative":
             return RelativePositions(d_k, config.relative_distance)
         return None
 
-    def attention(self, positions: AttentionPositions | None = None) -> MultiHeadAttention:
+    def attention(self, positions: AttentionPositions | None) -> MultiHeadAttention:
         config = self.config
         assert config.num_heads is not None
         return MultiHeadAttention(
@@ -127,7 +131,7 @@ class _Parts:
                 self.attention(self.positions()),
                 self.feed_forward(),
                 self.residual,
-                self.attention() if cross else None,
+                self.attention(self.positions(cross=True)) if cross else None,
             )
             for _ in range(self.config.num_decoder_layers or 0)
         ]

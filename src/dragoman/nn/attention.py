@@ -114,8 +114,8 @@ class MultiHeadAttention(nn.Module):
         dropout: probability of dropping each attention weight in training.
         bias: learned offsets on all four projections.
         weigh: makes weights of scores and a mask; any other than `attention_weights` does without the fused kernel.
-        positions: what self-attention does about positions, where none are added to the embedding; None is nothing,
-            as in the paper and in all cross-attention.
+        positions: what it does about positions, where none are added to the embedding; None is nothing, as in the
+            paper. Not every kind can stand in cross-attention.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class MultiHeadAttention(nn.Module):
     def project_memory(self, memory: Float[Tensor, "batch src d_model"]) -> FixedCache:
         """Keys and values of the encoder's output, to be used at every decoding step."""
         projected = self._project(memory, self.widths[0], sum(self.widths))
-        key, value = projected.split(self.widths[1:], dim=-1)
-        return FixedCache(self._split_heads(key), self._split_heads(value))
+        key, value = (self._split_heads(part) for part in projected.split(self.widths[1:], dim=-1))
+        return FixedCache(key if self.positions is None else self.positions.place(key, 0), value)
 
     def forward(
         self,
@@ -182,16 +182,20 @@ class MultiHeadAttention(nn.Module):
             packed = self.projection(x)
             query, key, value = (self._split_heads(part) for part in packed.split(self.widths, dim=-1))
             if self.positions is not None:
-                query, key = self.positions.place(query, key, 0 if cache is None else cache.length)
+                start = 0 if cache is None else cache.length
+                query, key = (self.positions.place(one, start) for one in (query, key))
             if cache is not None:
                 key, value = cache.append(key, value)
         else:
-            if self.positions is not None:
-                raise ValueError("positions inside attention are for self-attention, but a memory was given")
+            if self.positions is not None and not self.positions.across:
+                raise ValueError(f"{type(self.positions).__name__} are for self-attention, but a memory was given")
             query = self._split_heads(self._project(x, 0, self.widths[0]))
             if not isinstance(cache, FixedCache):
                 assert memory is not None
                 cache = self.project_memory(memory)
+            if self.positions is not None:
+                query = self.positions.place(query, cache.length)
+            cache.length += x.shape[1]
             key, value = cache.key, cache.value
 
         bias = None if self.positions is None else self.positions.bias(query, key.shape[-2])

@@ -59,10 +59,11 @@ def _take_rows(buffer: Tensor, indices: Tensor, length: int) -> Tensor:
 
 @dataclass
 class FixedCache:
-    """Keys and values of the memory."""
+    """Keys and values of the memory, and how many positions of the target have looked at them."""
 
     key: Float[Tensor, "batch heads src d_k"]
     value: Float[Tensor, "batch heads src d_v"]
+    length: int = 0
 
     def reorder(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep the rows at `indices`, in that order."""

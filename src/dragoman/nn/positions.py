@@ -1,4 +1,4 @@
-"""Positions inside self-attention, instead of a row of sines and cosines added to each token (not in the paper).
+"""Positions inside attention, instead of a row of sines and cosines added to each token (not in the paper).
 
 Both kinds here make a score depend on how far apart query and key are, not on where they stand.
 """
@@ -17,16 +17,19 @@ DISTANCE = 16
 
 
 class AttentionPositions(nn.Module):
-    """What a self-attention does about positions; this one does nothing, each kind overrides one method.
+    """What an attention does about positions; this one does nothing, each kind overrides one method.
 
     It has no `forward`: it is a part of one attention, called by it in the middle of its work.
+
+    Attributes:
+        across: whether it can stand in cross-attention, where queries and keys are of different sequences.
     """
 
-    def place(
-        self, query: Float[Tensor, "batch heads new d_k"], key: Float[Tensor, "batch heads new d_k"], start: int
-    ) -> tuple[Float[Tensor, "batch heads new d_k"], Float[Tensor, "batch heads new d_k"]]:
-        """Queries and keys of positions `start`, `start + 1`, …, as they meet; keys are cached so."""
-        return query, key
+    across = False
+
+    def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
+        """Queries or keys of positions `start`, `start + 1`, …, as they meet; keys are cached so."""
+        return x
 
     def bias(
         self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
@@ -42,9 +45,14 @@ class RotaryPositions(AttentionPositions):
     wavelengths of the paper's sinusoids. A query at p and a key at q then meet as if turned by the angles of p − q.
     There are no weights and no longest length, and the fused kernel serves as without positions.
 
+    In cross-attention a query at place p of the target meets a key at place q of the source in the same way: nothing
+    makes p − q mean anything there but that the two sides often go on together.
+
     Args:
         d_k: width of queries and keys per head: even.
     """
+
+    across = True
 
     def __init__(self, d_k: int) -> None:
         super().__init__()
@@ -52,12 +60,12 @@ class RotaryPositions(AttentionPositions):
             raise ValueError(f"rotary positions turn pairs of columns: d_k must be even, got {d_k}")
         self.waves = SinusoidalPositions(d_k)
 
-    def place(
-        self, query: Float[Tensor, "batch heads new d_k"], key: Float[Tensor, "batch heads new d_k"], start: int
-    ) -> tuple[Float[Tensor, "batch heads new d_k"], Float[Tensor, "batch heads new d_k"]]:
-        """Both, turned; in float32 where they are narrower."""
-        turns = self.turns(start, query.shape[-2], query)
-        return _turned(query, turns), _turned(key, turns)
+    def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
+        """All of them turned; in float32 where they are narrower."""
+        turns = self.turns(start, x.shape[-2], x)
+        # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
+        pairs = x.to(turns.real.dtype).contiguous().unflatten(-1, (-1, 2))
+        return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).type_as(x)
 
     def turns(self, start: int, length: int, like: Float[Tensor, "*any"]) -> Complex[Tensor, "{length} pairs"]:
         """The complex numbers that positions `start`, `start + 1`, … multiply by; of `like`'s device, not narrower."""
@@ -65,12 +73,6 @@ class RotaryPositions(AttentionPositions):
         rows = self.waves.table(start + length, like.new_empty(0, dtype=wide))[start:]
         sine, cosine = rows.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.complex(cosine, sine)
-
-
-def _turned(x: Tensor, turns: Tensor) -> Tensor:
-    # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
-    pairs = x.to(turns.real.dtype).contiguous().unflatten(-1, (-1, 2))
-    return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).type_as(x)
 
 
 class RelativePositions(AttentionPositions):

@@ -85,7 +85,8 @@ def learned(model: Model, hidden: object, ids: tuple[Tensor, ...]) -> tuple[Tens
     ("family", "norm", "bias", "positions"),
     [
         ("transformer", "post", True, "interleaved"), ("transformer", "pre", True, "concatenated"),
-        ("transformer", "pre", True, "rotary"), ("causal", "post", True, "interleaved"),
+        ("transformer", "pre", True, "rotary"), ("transformer", "pre", True, "rotary-cross"),
+        ("transformer", "post", False, "rotary-cross"), ("causal", "post", True, "interleaved"),
         ("causal", "pre", False, "rotary"), ("masked", "pre", False, "interleaved"),
     ],
 )  # fmt: skip
@@ -103,7 +104,7 @@ def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, posi
 
 
 @each_kind
-@pytest.mark.parametrize("positions", ["interleaved", "rotary"])
+@pytest.mark.parametrize("positions", ["interleaved", "rotary", "rotary-cross"])
 def test_in_bfloat16_vectors_and_gradients_stray_no_further_than_the_modules(kernels, positions):
     model = a_model(norm="pre", positions=positions, tie_embeddings="all", d_model=64, d_ff=128)
     ids = inputs_of(model)

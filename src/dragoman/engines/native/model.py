@@ -23,13 +23,13 @@ from dragoman.engines.native.library import (
     TableSpec,
     load_library,
 )
-from dragoman.engines.recipe import A, Array, Attention, Embedding, Matrix, Norm, Recipe, Stack
+from dragoman.engines.recipe import TURNING, A, Array, Attention, Embedding, Matrix, Norm, Recipe, Stack
 from dragoman.errors import ConfigError
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 FORMULAS = ("gnmt", "power", "reward")
-LAYOUTS = (None, "interleaved", "concatenated", "rotary")
+LAYOUTS = (None, "interleaved", "concatenated", *TURNING)
 
 # The ids of an output and of what ends it, and the log-probability of each.
 Output = tuple[list[int], list[float]]

@@ -175,8 +175,7 @@ class _Run:
             if layer.cross_attention is not None:
                 assert memory is not None
                 assert source is not None
-                across = self.layout(side, source, layer.cross_attention)
-                attend = self.cross_attention(layer.cross_attention, across, memory)
+                attend = self.cross_attention(layer.cross_attention, side, memory, source)
                 sublayers.append((layer.cross_attention_residual, attend))
             sublayers.append((layer.feed_forward_residual, self.feed_forward(layer.feed_forward)))
         return self.stack(sublayers, decoder.norm, x)
@@ -203,16 +202,20 @@ class _Run:
 
     def self_attention(self, part: MultiHeadAttention, layout: Layout, side: _Side) -> Callable[[Tensor], Said]:
         def attend(x: Tensor) -> Said:
-            positions, turns = part.positions, None
-            if positions is not None:
-                assert isinstance(positions, RotaryPositions)
-                turns = positions.turns(0, side.kept.shape[1], x)[side.places]
-            return self_attention(self.kernels, layout, x, *_weights(part), turns), part.output.bias
+            return self_attention(self.kernels, layout, x, *_weights(part), _turns(part, side, x)), part.output.bias
 
         return attend
 
-    def cross_attention(self, part: MultiHeadAttention, layout: Layout, memory: Tensor) -> Callable[[Tensor], Said]:
-        return lambda x: (cross_attention(self.kernels, layout, x, memory, *_weights(part)), part.output.bias)
+    def cross_attention(
+        self, part: MultiHeadAttention, side: _Side, memory: Tensor, source: _Side
+    ) -> Callable[[Tensor], Said]:
+        layout = self.layout(side, source, part)
+
+        def attend(x: Tensor) -> Said:
+            turns = _turns(part, side, x), _turns(part, source, memory)
+            return cross_attention(self.kernels, layout, x, memory, *_weights(part), *turns), part.output.bias
+
+        return attend
 
     def feed_forward(self, part: FeedForward) -> Callable[[Tensor], Said]:
         def transform(x: Tensor) -> Said:
@@ -225,6 +228,14 @@ class _Run:
 
 def _weights(part: MultiHeadAttention) -> tuple[Tensor, Tensor | None, Tensor]:
     return part.projection.weight, part.projection.bias, part.output.weight
+
+
+def _turns(part: MultiHeadAttention, side: _Side, x: Tensor) -> Tensor | None:
+    """What rotary positions multiply each row by, where there are any."""
+    if part.positions is None:
+        return None
+    assert isinstance(part.positions, RotaryPositions)
+    return part.positions.turns(0, side.kept.shape[1], x)[side.places]
 
 
 def _layers(stack: Encoder | Decoder) -> list[Any]:

@@ -27,8 +27,9 @@ typedef struct {
     const float* rows; /* [count, d_model]; must outlive the model */
     int64_t count;
     float scale;
-    /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys are turned
-       (rotary positions); 0: the caller gives positions, which are added. */
+    /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys of
+       self-attention are turned (rotary positions), 4 also those of cross-attention; 0: the caller gives positions,
+       which are added. */
     int32_t layout;
 } DragomanTable;
 

@@ -16,13 +16,14 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
     for (int row = pass.begin(); row < pass.end(); ++row)
         pass.embed(m.target, m.target_positions, row, step.tokens[row], step.position);
     pass.wait();
+    const auto position = [&](int) { return step.position; };
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
         const Layer& layer = m.decoder.layers[i];
         const Block& newest = state.blocks.back();
         const Output key_value{newest.data + i * newest.rows * width, width, Activation::none, false};
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, key_value}});
-        pass.turn(m.target_positions, key_value.data, width, [&](int) { return step.position; });
+        if (m.target_positions.turns()) pass.turn(pass.s.query, key_value.data, width, position);
         pass.attend(
             [&](int row, const float** where) {
                 const int* past = state.past[row].data();
@@ -36,6 +37,7 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
         if (m.cross) {
             const Operand b = pass.enter(layer.cross_norm);
             pass.multiply(b, {{layer.cross_query, pass.to_query()}});
+            if (m.target_positions.turns_cross()) pass.turn(pass.s.query, nullptr, width, position);
             pass.attend(
                 [&](int row, const float** where) {
                     const int sentence = state.sentence[row], count = state.tokens[sentence];

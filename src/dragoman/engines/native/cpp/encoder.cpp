@@ -35,7 +35,7 @@ void encode_some(State& state, const Source& source, const float* positions, Scr
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
-        pass.turn(m.source_positions, s.key_value, width, position);
+        if (m.source_positions.turns()) pass.turn(s.query, s.key_value, width, position);
         pass.attend(
             [&](int row, const float** where) {
                 const int sentence = sentence_of(row), count = state.tokens[sentence];
@@ -51,9 +51,11 @@ void encode_some(State& state, const Source& source, const float* positions, Scr
         pass.feed_forward(layer);
     }
     const Operand memory = pass.leave(m.encoder);
-    for (size_t i = 0; i < m.decoder.layers.size(); ++i)
-        pass.multiply(memory, {{m.decoder.layers[i].cross_key_value,
-                                {state.memory[i] + start * width, width, Activation::none, false}}});
+    for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
+        float* keys = state.memory[i] + start * width;
+        pass.multiply(memory, {{m.decoder.layers[i].cross_key_value, {keys, width, Activation::none, false}}});
+        if (m.source_positions.turns_cross()) pass.turn(nullptr, keys, width, position);
+    }
 }
 
 // The same, a few sentences at a time.

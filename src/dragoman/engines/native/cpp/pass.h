@@ -25,13 +25,12 @@ class Pass {
         m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
     }
 
-    // Turns queries, and keys in as many rows `width` apart, by the angles of their positions, where that is done.
+    // Turns queries by the angles of their positions, and keys in as many rows `width` apart, if there are any.
     template <class Position>
-    void turn(const Positions& positions, float* keys, size_t width, Position position) {
-        if (!positions.turns()) return;
+    void turn(float* queries, float* keys, size_t width, Position position) {
         for (int row = begin(); row < end(); ++row) {
-            turn_row(s.query + row * s.query_stride, position(row));
-            turn_row(keys + row * width, position(row));
+            if (queries) turn_row(queries + row * s.query_stride, position(row));
+            if (keys) turn_row(keys + row * width, position(row));
         }
         member_.wait();
     }

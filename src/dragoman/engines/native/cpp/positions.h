@@ -9,7 +9,7 @@
 
 namespace dragoman {
 
-enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3 };
+enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4 };
 
 class Positions {
   public:
@@ -18,7 +18,8 @@ class Positions {
 
     // Rows [0, count), `width` numbers each; they stay where they are.
     const float* rows(int count);
-    bool turns() const { return layout_ == Layout::rotary; }
+    bool turns() const { return layout_ >= Layout::rotary; }
+    bool turns_cross() const { return layout_ == Layout::rotary_cross; }
 
     const int width;
 
