@@ -99,6 +99,20 @@ def test_the_weights_decay_where_muon_trains_on_few_pairs(chosen, text, monkeypa
     assert chosen(450_000).training.weight_decay == 0.5, "symbols"
 
 
+def test_matrices_go_at_twice_the_rate_where_that_was_tried(chosen, text, monkeypatch):
+    def factor(tokens: int = 450_000, **training: object) -> float | None:
+        monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
+        tree = {"out": "run", "training": {"max_steps": 1000, **training}}
+        return complete(make_config(tree), text, torch.device("cpu"))[0].training.muon_rate_factor
+
+    assert factor() == 2.0
+    assert factor(muon_rate_factor=1.5) == 1.5
+    assert factor(weight_decay=0.0) == 1.0
+    assert factor(1_500_000, weight_decay=0.1) == 1.0
+    assert factor(optimizer="adam") is None
+    assert chosen(450_000).training.muon_rate_factor == 1.0, "symbols"
+
+
 @pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (80, 20), (1000, 250), (2000, 300), (5000, 500), (90_000, 4000)])
 def test_the_rate_never_rises_for_more_than_a_quarter_of_the_run(chosen, steps, warmup):
     assert chosen(450_000, training={"max_steps": steps}).training.warmup_steps == warmup

@@ -110,11 +110,11 @@ def test_it_moves_the_matrices_inside_the_layers_and_adam_all_else():
     assert all(weight.grad is None for weight in model.parameters())
 
 
-@pytest.mark.parametrize("kind", ["muon", "adamw"])
+@pytest.mark.parametrize(("kind", "factor"), [("muon", None), ("muon", 3.0), ("adamw", 3.0)])
 @pytest.mark.parametrize("decay", [None, 0.5])
-def test_matrices_decay_by_the_rate_and_nothing_else_does(kind, decay):
+def test_matrices_decay_by_their_rate_and_nothing_else_does(kind, factor, decay):
     model = build_model(MODEL)
-    changes = {"optimizer": kind, "precision": "float32", "weight_decay": decay}
+    changes = {"optimizer": kind, "precision": "float32", "weight_decay": decay, "muon_rate_factor": factor}
     optimizer = make_optimizer(model, TrainingConfig().replace(changes))
     for group in optimizer.param_groups:
         group["lr"] = 0.1
@@ -123,9 +123,31 @@ def test_matrices_decay_by_the_rate_and_nothing_else_does(kind, decay):
         weight.grad = torch.zeros_like(weight)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     optimizer.step()
+    inside = {id(matrix) for matrix, _ in matrices_of(model)} if kind == "muon" else set()
     for name, weight in model.named_parameters():
-        kept = 1 - 0.1 * (decay or 0.0) if weight.dim() > 1 else 1.0
+        rate = 0.1 * (factor or 1.0) if id(weight) in inside else 0.1
+        kept = 1 - rate * (decay or 0.0) if weight.dim() > 1 else 1.0
         assert torch.allclose(weight, kept * before[name]), name
+
+
+def test_matrices_alone_go_as_much_further_as_their_rate_is_higher():
+    moved = []
+    for factor in (1.0, 2.5):
+        torch.manual_seed(0)
+        model = build_model(MODEL)
+        changes = {"optimizer": "muon", "precision": "float32", "muon_rate_factor": factor}
+        optimizer = make_optimizer(model, TrainingConfig().replace(changes))
+        before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01
+        for weight in model.parameters():
+            weight.grad = torch.randn_like(weight)
+        optimizer.step()
+        moved.append({name: weight.detach() - before[name] for name, weight in model.named_parameters()})
+    inside = {name for name, weight in model.named_parameters() if any(weight is one for one, _ in matrices_of(model))}
+    for name, step in moved[0].items():
+        expected = 2.5 * step if name in inside else step
+        torch.testing.assert_close(moved[1][name], expected, rtol=1e-4, atol=1e-7, msg=name)
 
 
 def test_its_state_comes_back():

@@ -55,6 +55,7 @@ class Muon(torch.optim.Optimizer):
         rest: what moves the other parameters; this optimiser has its groups and its state too.
         momentum: how much of the last step's direction is kept.
         weight_decay: of the matrices, apart from the gradient (as in AdamW).
+        rate_factor: what the rate is multiplied by for the matrices, their decay included.
         factors: type of the products, float32 or bfloat16.
     """
 
@@ -65,11 +66,12 @@ class Muon(torch.optim.Optimizer):
         *,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
+        rate_factor: float = 1.0,
         factors: torch.dtype = torch.float32,
     ) -> None:
         groups = [{"params": [matrix], "rows": rows} for matrix, rows in matrices]
         super().__init__(groups, {"lr": 0.0, "momentum": momentum, "weight_decay": weight_decay})
-        self._own, self._rest, self._factors = self.param_groups, rest, factors
+        self._own, self._rest, self._factors, self._rate_factor = self.param_groups, rest, factors, rate_factor
         self.param_groups = [*self._own, *rest.param_groups]
         rest.state = self.state
 
@@ -93,10 +95,11 @@ class Muon(torch.optim.Optimizer):
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].lerp_(grad, 1 - group["momentum"])
         direction = grad.lerp(momentum, group["momentum"])
-        matrix.mul_(1 - group["lr"] * group["weight_decay"])
+        rate = group["lr"] * self._rate_factor
+        matrix.mul_(1 - rate * group["weight_decay"])
         for rows, part in zip(matrix.split(group["rows"]), direction.split(group["rows"]), strict=True):
             length = _LIKE_ADAM * math.sqrt(max(part.shape))
-            rows.sub_(orthogonal(part, self._factors), alpha=group["lr"] * length)
+            rows.sub_(orthogonal(part, self._factors), alpha=rate * length)
 
 
 def matrices_of(model: nn.Module) -> list[Matrix]:

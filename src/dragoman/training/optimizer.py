@@ -32,7 +32,14 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     if not matrices:
         return adam
     factors = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    return Muon(matrices, adam, momentum=config.muon_momentum, weight_decay=decay, factors=factors)
+    return Muon(
+        matrices,
+        adam,
+        momentum=config.muon_momentum,
+        weight_decay=decay,
+        rate_factor=config.muon_rate_factor or 1.0,
+        factors=factors,
+    )
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
