@@ -83,34 +83,29 @@ def test_muon_trains_where_it_was_tried(chosen):
     assert chosen(450_000, model={"norm": "post"}).training.optimizer == "adam"
 
 
-def test_the_weights_decay_where_muon_trains_on_few_pairs(chosen, text, monkeypatch):
-    def decay(tokens: int = 450_000, **training: object) -> float | None:
+@pytest.fixture
+def muons(text, monkeypatch):
+    """What is chosen for pairs of text: weight decay and the factor of the matrices' rate."""
+
+    def choices(tokens: int = 450_000, **training: object) -> tuple[float | None, float | None]:
         monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
         tree = {"out": "run", "training": {"max_steps": 1000, **training}}
-        return complete(make_config(tree), text, torch.device("cpu"))[0].training.weight_decay
+        found = complete(make_config(tree), text, torch.device("cpu"))[0].training
+        return found.weight_decay, found.muon_rate_factor
 
-    assert decay() == 0.5
-    assert decay(weight_decay=0.0) == 0.0
-    assert decay(optimizer="adam") == 0.0
-    assert decay(max_steps=500) == 0.0, "Adam"
-    assert decay(optimizer="muon", max_steps=500) == 0.5
-    assert decay(1_500_000) == 0.0, "not tried"
-    assert decay(1_500_000, weight_decay=0.1) == 0.1
-    assert chosen(450_000).training.weight_decay == 0.5, "symbols"
+    return choices
 
 
-def test_matrices_go_at_twice_the_rate_where_that_was_tried(chosen, text, monkeypatch):
-    def factor(tokens: int = 450_000, **training: object) -> float | None:
-        monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
-        tree = {"out": "run", "training": {"max_steps": 1000, **training}}
-        return complete(make_config(tree), text, torch.device("cpu"))[0].training.muon_rate_factor
-
-    assert factor() == 2.0
-    assert factor(muon_rate_factor=1.5) == 1.5
-    assert factor(weight_decay=0.0) == 1.0
-    assert factor(1_500_000, weight_decay=0.1) == 1.0
-    assert factor(optimizer="adam") is None
-    assert chosen(450_000).training.muon_rate_factor == 1.0, "symbols"
+def test_weights_decay_and_matrices_go_further_where_muon_trains_on_few_pairs(chosen, muons):
+    assert muons() == (0.5, 2.0)
+    assert muons(weight_decay=0.0) == (0.0, 1.0)
+    assert muons(weight_decay=0.1, muon_rate_factor=1.5) == (0.1, 1.5)
+    assert muons(optimizer="adam") == muons(max_steps=500) == (0.0, None), "Adam"
+    assert muons(optimizer="muon", max_steps=500) == (0.5, 2.0)
+    assert muons(1_500_000) == (0.0, 1.0), "not tried"
+    assert muons(1_500_000, weight_decay=0.1) == (0.1, 1.0)
+    symbols = chosen(450_000).training
+    assert (symbols.weight_decay, symbols.muon_rate_factor) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (80, 20), (1000, 250), (2000, 300), (5000, 500), (90_000, 4000)])
