@@ -218,7 +218,7 @@ class TrainingConfig(Section):
     adam_eps: Annotated[float, Bounds(gt=0)] = 1e-9
     muon_momentum: Rate = setting(default=0.95, description="of muon's matrices")
     muon_rate_factor: Annotated[float, Bounds(gt=0)] | None = setting(
-        default=None, description="what learning_rate is multiplied by for muon's matrices; 1 if unset"
+        default=None, description="what learning_rate is multiplied by for muon's matrices; by the corpus if unset"
     )
     weight_decay: Annotated[float, Bounds(ge=0)] | None = setting(
         default=None, description="of matrices, times the rate, apart from the gradient (with adam, as a part of it)"

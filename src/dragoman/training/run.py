@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,7 +236,8 @@ class _Session:
             if note := doubt(data, self.config):
                 self.log.line(f"warning: BLEU: {note}")
             training = self.config.training
-            if training.r_drop and training.r_drop_after >= (training.max_steps or math.inf):
+            assert training.max_steps is not None
+            if training.r_drop and training.r_drop_after >= training.max_steps:
                 found = f"r_drop_after is {training.r_drop_after:,}, max_steps {training.max_steps:,}"
                 self.log.line(f"warning: r_drop never begins: {found}; lower training.r_drop_after")
         else:
