@@ -190,6 +190,16 @@ def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
     assert epochs == pytest.approx(20, rel=0.01)
 
 
+def test_words_of_a_text_are_no_symbols(chosen, data, monkeypatch):
+    entries = len(data.tokenizers.target)
+    monkeypatch.setattr(defaults, "MOST_SYMBOLS", entries)
+    assert chosen(1000).validation.metric == "exact"
+    monkeypatch.setattr(defaults, "MOST_SYMBOLS", entries - 1)
+    config = chosen(450_000)
+    assert (config.validation.metric, config.decoding.length_penalty, config.model.dropout) == ("bleu", 1.0, 0.2)
+    assert (config.training.learning_rate, config.training.muon_rate_factor) == (3e-3, 2.0)
+
+
 def test_symbols_get_less_dropout_than_text_unless_it_is_given(chosen):
     text = next(size.model["dropout"] for size in defaults.SIZES if size.below > 450_000)
     assert chosen(450_000).model.dropout == 0.1 < text
