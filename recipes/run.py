@@ -3,8 +3,8 @@
     python recipes/run.py multi30k-en-de --data DIR [--out runs] [--seeds 1,2,3] [--ensemble] [--test] [--set KEY=VALUE]
 
 `--data` is the folder that the recipe's `${DATA}` stands for. Settings are chosen on the dev set, which is what is
-judged; `--test` judges the test set, once all seeds are trained, and once per version of the recipe: asked again, it
-tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again.
+judged; `--test` judges the test set, if there is one, once all seeds are trained, and once per version of the recipe:
+asked again, it tells what it found. Interrupted runs go on where they stopped, finished ones are not trained again.
 
 Prints a JSON row for each seed, with `--ensemble` one of all of them together, and of several seeds one of the means
 and standard deviations. The rows also land beside the runs as `result-dev.json` and `result-test.json`.
@@ -25,19 +25,23 @@ from pathlib import Path
 from typing import Any
 
 import dragoman
-from dragoman.config import make_config, merge, parse_assignments, read_toml
+from dragoman.config import SETTINGS_FILE, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared
 from dragoman.decoding import TextScorer, summarize
 from dragoman.decoding.judge import read_test_set
 from dragoman.errors import DragomanError
 from dragoman.evaluation import group_references, score
+from dragoman.models import load_pretrained
 from dragoman.text import read_lines
+from dragoman.training.tasks import task_of
+from dragoman.training.validate import teacher_forced
 
 HERE = Path(__file__).parent
 
 
 def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -> dict[str, Any]:
-    """Scores of translations with their signatures, or how likely the (first) model finds a text.
+    """Scores of translations with their signatures, or how likely the (first) model finds a text, or how many tokens of
+    held-out targets are its likeliest ones after the right ones before them.
 
     Args:
         models: one run, or several that decide together.
@@ -49,6 +53,8 @@ def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -
     if "text" in test:
         lines = dev.dev_target if dev else [line.text for line in read_lines(data / test["text"])]
         return summarize(TextScorer.from_pretrained(models[0]).score(lines)).to_dict()
+    if dev and test.get("teacher_forced"):
+        return token_accuracy(models[0], dev)
     group = test.get("group", False)
     if dev is None:
         sources, answers = read_test_set(data / test["source"], data / test["reference"], group=group)
@@ -61,6 +67,15 @@ def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -
     outputs = [one.text for one in translator.translate(sources)]
     scores = score(outputs, answers, metrics=test["metrics"], target_language=translator.languages.target, **options)
     return {"lines": len(sources), "scores": [one.to_dict() for one in scores]}
+
+
+def token_accuracy(run: Path, data: Prepared) -> dict[str, Any]:
+    """Teacher-forced on the dev set: the share of its tokens, `</s>` among them, that the model of a run has right."""
+    config = make_config(read_toml(run / SETTINGS_FILE))
+    model = load_pretrained(run).model
+    assert config.training.batch_tokens is not None
+    sums = teacher_forced(model, data.dev, task_of(config), config.training.batch_tokens)
+    return {"lines": len(data.dev), "token_accuracy": 100 * sums.correct / sums.labels}
 
 
 def once(file: Path, version: str, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -101,9 +116,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     shared = {key: rows[0][key] for key in ("recipe", "part", "threads", "machine")}
     found: dict[str, Any] = {**shared, "seeds": [row["seed"] for row in rows]}
     found["minutes"] = round(statistics.mean(row["minutes"] for row in rows), 1)
-    if "scores" not in rows[0]:
-        values = [row["perplexity"] for row in rows]
-        return {**found, "perplexity": {"mean": statistics.mean(values), "sd": statistics.stdev(values)}}
+    for key in {"perplexity", "token_accuracy"} & rows[0].keys():
+        values = [row[key] for row in rows]
+        return {**found, key: {"mean": statistics.mean(values), "sd": statistics.stdev(values)}}
     found["scores"] = []
     for scores in zip(*(row["scores"] for row in rows), strict=True):
         values = [one["value"] for one in scores]
@@ -171,6 +186,10 @@ def main() -> None:
     parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
     options = parser.parse_args()
+    if options.test and tests[options.name].get("teacher_forced"):
+        parser.error(f"{options.name} is judged on its dev set, it has no test set: leave --test out")
+    if options.ensemble and "metrics" not in tests[options.name]:
+        parser.error(f"{options.name} is not judged by its outputs: leave --ensemble out")
 
     os.environ["DATA"] = str(options.data)
     home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"

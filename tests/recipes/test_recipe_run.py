@@ -108,6 +108,20 @@ def test_what_a_recipe_builds_on_belongs_to_its_version(recipe, folder, monkeypa
     assert looks == ["test", "test"]
 
 
+def test_tokens_right_after_the_right_ones_where_there_is_no_test_set(recipe, folder, capsys):
+    (folder / "tests.toml").write_text("[toy]\nteacher_forced = true\n", encoding="utf-8")
+    rows = recipe("--seeds", "1,2")
+    events = [json.loads(line) for line in (folder / "runs/toy/seed-1/metrics.jsonl").read_text().splitlines()]
+    validations = [event for event in events if event["event"] == "validation"]
+    kept = max(validations, key=lambda event: (event["exact"], -event["loss"]))
+    assert rows[0]["token_accuracy"] == pytest.approx(100 * kept["accuracy"])
+    assert rows[-1]["token_accuracy"]["mean"] == statistics.mean(row["token_accuracy"] for row in rows[:2])
+    for option, message in {"--test": "no test set", "--ensemble": "leave --ensemble out"}.items():
+        with pytest.raises(SystemExit):
+            recipe(option)
+        assert message in capsys.readouterr().err
+
+
 def test_an_interrupted_seed_goes_on_and_stops_the_rest(recipe, folder, monkeypatch):
     class Stopped:
         exit_status = 130
