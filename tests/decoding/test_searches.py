@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -148,9 +149,12 @@ def test_length_penalties_are_the_published_formulas():
     assert hypothesis_score(-3.0, 7, 0.6, "reward") == pytest.approx(-3.0 + 7 * 0.6)
 
 
-@given(st.integers(0, 1000), st.floats(0.3, 3.0), st.integers(0, 6), st.floats(0.05, 1.0))
-def test_draws_follow_the_distribution_that_was_asked_for(seed, temperature, top_k, top_p):
-    log_probs = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).log_softmax(-1)
+@given(
+    st.integers(0, 1000), st.booleans(), st.integers(1, 6), st.floats(0.3, 3.0), st.integers(0, 6), st.floats(0.05, 1.0)
+)
+def test_draws_follow_the_distribution_that_was_asked_for(seed, equals, head, temperature, top_k, top_p):
+    logits = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    log_probs = (logits.round() if equals else logits).log_softmax(-1)
     # Oracle: cut, renormalise, cut again, renormalise, plain NumPy style.
     weights = (log_probs[0] / temperature).softmax(0)
     order = weights.argsort(descending=True, stable=True)
@@ -159,11 +163,21 @@ def test_draws_follow_the_distribution_that_was_asked_for(seed, temperature, top
     nucleus = [i for i in range(len(kept)) if renormalised[:i].sum() < top_p]
     final = renormalised[nucleus] / renormalised[nucleus].sum()
     grid = (torch.arange(2000, dtype=torch.float64) + 0.5) / 2000
-    drawn = draw_tokens(log_probs.expand(2000, -1), grid, temperature, top_k, top_p)
+    with mock.patch("dragoman.decoding.sampling.HEAD", head):
+        drawn = draw_tokens(log_probs.expand(2000, -1), grid, temperature, top_k, top_p)
     shares = torch.bincount(drawn, minlength=6) / 2000
     expected = torch.zeros(6, dtype=torch.float64)
     expected[kept[nucleus]] = final
     assert (shares - expected).abs().max() <= 1 / 1000
+
+
+def test_what_is_drawn_does_not_depend_on_how_many_are_sorted_first():
+    draw = torch.Generator().manual_seed(1)
+    log_probs, uniform = torch.randn(300, 500, generator=draw).log_softmax(-1), torch.rand(300, generator=draw)
+    for options in ({}, {"top_k": 70}, {"top_p": 0.3}, {"top_p": 0.9}, {"temperature": 0.1}):
+        drawn = draw_tokens(log_probs, uniform, **options)
+        with mock.patch("dragoman.decoding.sampling.HEAD", 500):
+            assert torch.equal(drawn, draw_tokens(log_probs, uniform, **options)), options
 
 
 def test_samples_depend_on_seed_row_and_draw_only():
@@ -240,7 +254,7 @@ def test_a_model_that_gives_nan_is_an_error_and_no_endless_loop():
         def distribution(self, source, history):
             return torch.full((self.vocab,), math.nan, dtype=torch.float64)
 
-    for search in (greedy_search, beam_search):
+    for search in (greedy_search, beam_search, sample):
         with pytest.raises(ModelError, match="NaN"):
             search(Broken(8), request(rows=2, beam_size=3))
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.decoding.greedy import follow
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
+
+# So many tokens mostly hold the one that is drawn; to sort a whole vocabulary takes longer than the model's step.
+HEAD = 64
 
 
 def sample(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -54,15 +57,49 @@ def draw_tokens(
         top_p: only the likeliest tokens that together reach this probability (Holtzman et al. 2020).
     """
     wide = log_probs.to(torch.float32 if log_probs.device.type == "mps" else torch.float64)  # MPS has no float64
-    ranked, tokens = (wide / temperature).sort(dim=-1, descending=True, stable=True)
+    scaled, uniform = wide / temperature, uniform.to(wide)
+    vocab = scaled.shape[-1]
+    head = min(top_k or HEAD, vocab)
+    drawn, sure = _draw(scaled, uniform, head, top_k, top_p)
+    if not (head == vocab or sure.all()):
+        rest = (~sure).nonzero()[:, 0]
+        drawn[rest] = _draw(scaled[rest], uniform[rest], vocab, top_k, top_p)[0]
+    return drawn
+
+
+def _draw(
+    scaled: Float[Tensor, "rows vocab"], uniform: Float[Tensor, " rows"], head: int, top_k: int, top_p: float
+) -> tuple[Int[Tensor, " rows"], Bool[Tensor, " rows"]]:
+    """A token for each row out of its `head` likeliest, and where it is surely what all of its tokens would give."""
+    ranked, tokens = _likeliest(scaled, head)
+    # What just missed the head may be as likely as what is in it; then the order of the two is left to a full sort.
+    ends, last = (scaled == ranked[:, -1:]).sum(-1), (ranked == ranked[:, -1:]).sum(-1)
+    sure = (ends == last) | (ranked[:, -1] == float("-inf"))
     if top_k:
-        ranked[:, top_k:] = float("-inf")
-    before = ranked.softmax(-1).cumsum(-1).roll(1, dims=-1)
-    before[:, 0] = 0.0
+        ranked = ranked[:, :top_k]
+    total = (ranked if top_k else scaled).logsumexp(-1, keepdim=True)
+    shares = (ranked - total).exp()
+    reached = shares.cumsum(-1)
+    possible = ranked > float("-inf")
     if top_p < 1.0:
-        ranked = ranked.masked_fill(before >= top_p, float("-inf"))
-    reached = ranked.softmax(-1).cumsum(-1)
+        before = reached.roll(1, dims=-1)
+        before[:, 0] = 0.0
+        possible &= before < top_p
+        uniform = uniform * (shares * possible).sum(-1)
+        sure &= (reached[:, -1] >= top_p) | bool(top_k)
+    elif not top_k:
+        sure &= reached[:, -1] > uniform
     # Rounding may leave the last sum below the number drawn: the last token that is possible at all is the limit.
-    possible = (ranked > float("-inf")).sum(-1) - 1
-    place = (reached <= uniform.to(reached.dtype).to(reached.device)[:, None]).sum(-1).minimum(possible)
-    return tokens.gather(1, place[:, None])[:, 0]
+    place = (reached <= uniform[:, None]).sum(-1).minimum(possible.sum(-1) - 1).clamp_min(0)
+    return tokens.gather(1, place[:, None])[:, 0], sure
+
+
+def _likeliest(
+    scaled: Float[Tensor, "rows vocab"], count: int
+) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"]]:
+    """The `count` likeliest of each row, likeliest first, of equals the lower id first."""
+    if count == scaled.shape[-1]:
+        return scaled.sort(dim=-1, descending=True, stable=True)
+    ids = scaled.topk(count, dim=-1).indices.sort(dim=-1).values
+    ranked, order = scaled.gather(1, ids).sort(dim=-1, descending=True, stable=True)
+    return ranked, ids.gather(1, order)
