@@ -57,7 +57,7 @@ def draw_tokens(
         top_p: only the likeliest tokens that together reach this probability (Holtzman et al. 2020).
     """
     wide = log_probs.to(torch.float32 if log_probs.device.type == "mps" else torch.float64)  # MPS has no float64
-    scaled, uniform = wide / temperature, uniform.to(wide)
+    scaled, uniform = wide / temperature, uniform.to(wide.dtype).to(wide.device)  # first the type, for MPS
     vocab = scaled.shape[-1]
     head = min(top_k or HEAD, vocab)
     drawn, sure = _draw(scaled, uniform, head, top_k, top_p)
