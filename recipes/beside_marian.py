@@ -25,7 +25,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from run import HERE, once, plainly, recipe_text, train
+from run import HERE, once, plainly, recipe_text, scoring, train
 
 import dragoman
 from dragoman.config import make_config, read_toml
@@ -89,13 +89,15 @@ def train_marian(python: Path, home: Path, task: dict[str, Any], rates: list[flo
     return {**found, "rate": rate, "trials": {f"{one:g}": round(loss, 4) for one, loss in trials.items()}}
 
 
-def score_both(ours: Path, data: Prepared, marian: dict[str, Any], sources: list[str], answers: Any) -> dict[str, Any]:
-    """Both systems on the same sentences, ours minus theirs."""
+def score_both(
+    ours: Path, data: Prepared, marian: dict[str, Any], sources: list[str], answers: Any, test: dict[str, Any]
+) -> dict[str, Any]:
+    """Both systems on the same sentences, scored as the recipe's entry in `tests.toml` says, ours minus theirs."""
     translator = dragoman.Translator.from_pretrained(ours)
     outputs = [one.text for one in translator.translate(sources, beam_size=BEAM_SIZE)]
     theirs = [data.tokenizers.target.decode(ids) for ids in marian["outputs"]]
-    language = translator.languages.target
-    return {one: compare(theirs, outputs, answers, one, target_language=language).to_dict() for one in ("bleu", "chrf")}
+    asked: dict[str, Any] = {"target_language": translator.languages.target, **scoring(test)}
+    return {one: compare(theirs, outputs, answers, one, **asked).to_dict() for one in ("bleu", "chrf")}
 
 
 def main() -> None:
@@ -132,9 +134,9 @@ def main() -> None:
     marian = train_marian(options.python, peer, task, rates, seconds)
 
     def look() -> dict[str, Any]:
-        return score_both(ours, data, marian, sources, answers)
+        return score_both(ours, data, marian, sources, answers, test)
 
-    version = json.dumps([recipe_text(options.name), changes, options.seed, marian["rate"], options.times])
+    version = json.dumps([recipe_text(options.name), changes, test, options.seed, marian["rate"], options.times])
     key = hashlib.sha256(version.encode()).hexdigest()
     found = once(peer / "judged.json", key, look) if options.test else look()
     told = {key: value for key, value in marian.items() if key != "outputs"}

@@ -8,7 +8,7 @@ backoff of the counting rungs, and when the Transformers stop; the test set is l
 
 Rungs: zeroth-order first-order second-order skips masked-skips matrix-skips, then two Transformers: one-layer, and
 full, which leaves every other setting to `dragoman train`, within so many minutes. A run that is there is measured
-again, not trained again. Each row also lands in its run directory as `result.json`.
+again, not trained again, and must have the same vocabulary. Each row also lands in its run directory as `result.json`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from typing import Any
 from run import plainly
 
 import dragoman
-from dragoman.config import make_config, merge
+from dragoman.config import SETTINGS_FILE, make_config, merge
 from dragoman.engines import ModuleEngine
+from dragoman.errors import ModelError
 from dragoman.markov import RUNGS, MarkovModel, Measure, is_markov, load, measure
 from dragoman.models import count_parameters, load_pretrained
 from dragoman.text import TokenizerPair, Vocabulary, read_lines
@@ -68,6 +69,8 @@ def main() -> None:
         parser.error(f"no such rung: {', '.join(unknown)}")
     texts = {part: [line.text for line in read_lines(corpus / f"{part}.en")] for part in ("train", "dev", "test")}
     vocabulary = Vocabulary.train("word", texts["train"], min_count=options.min_count)
+    for name in wanted:
+        check_vocabulary(options.out / name, vocabulary)
     ids = {part: [vocabulary.encode(text) for text in some] for part, some in texts.items()}
     shared = {
         "data": {"text": [str(corpus / "train.en")], "dev_text": [str(corpus / "dev.en")]},
@@ -82,6 +85,26 @@ def main() -> None:
     tokens = sum(map(len, ids["test"])) + len(ids["test"])
     print(f"\n{len(vocabulary):,} entries; test: {tokens:,} tokens with </s>, {unknown:,} of them <unk>\n")
     print(table(rows))
+
+
+def check_vocabulary(directory: Path, vocabulary: Vocabulary) -> None:
+    """Refuse a run, if there is one, whose words have other ids than those it would be measured with.
+
+    Raises:
+        ModelError: it has another vocabulary.
+    """
+    if not (directory / SETTINGS_FILE).exists():
+        return
+    stored = TokenizerPair.load(directory).target
+    sizes = [f"{one.kind} vocabulary of {len(one):,} entries" for one in (vocabulary, stored)]
+    pieces, present = (one.pieces(list(range(len(one)))) for one in (vocabulary, stored))
+    if present != pieces:
+        raise ModelError(
+            "the run that is there has another vocabulary", file=directory,
+            expected=f"{sizes[0]}, as the corpus and --min-count give it",
+            found=f"{sizes[1]}, with other words or in another order" if sizes[0] == sizes[1] else sizes[1],
+            hint="give the --min-count and the corpus that it was trained with, or another --out",
+        )  # fmt: skip
 
 
 def _settings(name: str, ids: dict[str, list[list[int]]], vocab: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -129,7 +152,6 @@ def row(name: str, tree: dict[str, Any], test: Sequences) -> dict[str, Any]:
 
 def measured(directory: Path, test: Sequences) -> tuple[int, Measure, dict[str, float]]:
     """How many numbers a model stores, how well it foretells, and with what k and backoff."""
-    assert TokenizerPair.load(directory).target.kind == "word"
     if is_markov(directory):
         model = load(directory)
         return model.numbers, measure(model, test), {"k": model.k, "backoff": model.backoff}

@@ -20,12 +20,14 @@ from run import plainly
 
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared, prepare
+from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.models import count_parameters
 from dragoman.models.tensors import read_tensors
 from dragoman.profiles import lsdefine
 from dragoman.training.checkpoint import load_checkpoint, newest_checkpoint
 from dragoman.training.defaults import complete
+from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
 from dragoman.training.run import config_hash
 from dragoman.training.seeding import seed_all
@@ -36,7 +38,11 @@ RECIPE = Path(__file__).parent / "lsdefine-profile.toml"
 
 
 def make_trainer(config: TrainConfig, data: Prepared, out: Path, log: RunLog) -> Trainer:
-    """A trainer of the profile's model, where it stopped if it has begun."""
+    """A trainer of the profile's model, where it stopped if it has begun.
+
+    Raises:
+        ConfigError: it has begun with other settings or data.
+    """
     seed_all(config.training.seed, -1)
     limit = config.data.max_source_tokens + config.decoding.max_length_offset + 2
     shape = config.model
@@ -49,11 +55,26 @@ def make_trainer(config: TrainConfig, data: Prepared, out: Path, log: RunLog) ->
         for embedding in (model.source_embedding, model.target_embedding):
             embedding.tokens.weight *= shape.d_model**0.5
     log.line(f"{count_parameters(model):,} parameters")
-    trainer = Trainer(model, data, config, out, log, config_hash(config, data.key))
+    # Where a run ends is no setting that resuming must share, but here it shapes the whole cosine.
+    shared = config_hash(config, f"{data.key} {config.training.max_steps}")
+    trainer = Trainer(model, data, config, out, log, shared)
     if newest := newest_checkpoint(trainer.checkpoints, log.line):
-        trainer.restore(load_checkpoint(newest))
+        resume(trainer, newest)
         log.line(f"resumed at step {trainer.progress.step:,}")
     return trainer
+
+
+def resume(trainer: Trainer, newest: Path) -> None:
+    """Go on from a checkpoint, if it was made with the same settings and data."""
+    checkpoint = load_checkpoint(newest)
+    if checkpoint.manifest.config_hash != trainer.config_hash:
+        hint = (
+            "give the settings and data it was made with (training.precision too, if another machine chose it), "
+            "or another --out"
+        )
+        raise ConfigError("the checkpoint was made with other settings or data", file=newest, hint=hint)
+    trainer.restore(checkpoint)
+    trainer.progress.finished = trainer.progress.finished and trainer.is_over()
 
 
 def main() -> None:
@@ -70,7 +91,7 @@ def main() -> None:
     make_directory(out)
     if config.training.threads is not None:
         torch.set_num_threads(config.training.threads)
-    with RunLog(out) as log, StopSignals() as stop:
+    with RunLock(out), RunLog(out) as log, StopSignals() as stop:
         data = prepare(config, out / "data", report=log.line)
         config, _ = complete(config, data, torch.device("cpu"))
         trainer = make_trainer(config, data, out, log)

@@ -63,10 +63,15 @@ def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -
     else:
         sources, answers = dev.dev_source, [(line,) for line in dev.dev_target]
     translator = dragoman.Translator.from_pretrained(models)
-    options = {key: test[key] for key in ("tokenize", "lowercase") if key in test}
     outputs = [one.text for one in translator.translate(sources)]
-    scores = score(outputs, answers, metrics=test["metrics"], target_language=translator.languages.target, **options)
+    language = translator.languages.target
+    scores = score(outputs, answers, metrics=test["metrics"], target_language=language, **scoring(test))
     return {"lines": len(sources), "scores": [one.to_dict() for one in scores]}
+
+
+def scoring(test: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe's entry in `tests.toml` asks of its metrics, as arguments of `score` and `compare`."""
+    return {key: test[key] for key in ("tokenize", "lowercase") if key in test}
 
 
 def token_accuracy(run: Path, data: Prepared) -> dict[str, Any]:
@@ -182,7 +187,7 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=seed_list, help="one run for each, as NAME/seed-N; the recipe's own alone if left out"
     )
-    parser.add_argument("--ensemble", action="store_true", help="also judge all seeds together")
+    parser.add_argument("--ensemble", action="store_true", help="also judge all seeds (two or more) together")
     parser.add_argument("--test", action="store_true", help="judge the test set instead of the dev set")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
     options = parser.parse_args()
@@ -191,16 +196,20 @@ def main() -> None:
     if options.ensemble and "metrics" not in tests[options.name]:
         parser.error(f"{options.name} is not judged by its outputs: leave --ensemble out")
 
-    os.environ["DATA"] = str(options.data)
-    home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
     seeds = options.seeds or [None]
     runs = {run_directory(options.out, options.name, seed): seed for seed in seeds}
+    if options.ensemble and len(runs) < 2:
+        what = "--ensemble judges two models or more together"
+        parser.error(f"{what}, here is {len(runs)}: name several seeds (--seeds 1,2), or leave --ensemble out")
+
+    os.environ["DATA"] = str(options.data)
+    home, test, part = options.out / options.name, tests[options.name], "test" if options.test else "dev"
     facts = {out: train(options.name, out, seed, options.set) for out, seed in runs.items()}
     rows = []
     for out, own in facts.items():
         found = judged(out / "judged.json", options.name, options.set, [out], part, options.data, test)
         rows.append({"part": part, **own, **found})
-    if options.ensemble and len(runs) > 1:
+    if options.ensemble:
         every = list(facts.values())
         together = {"seed": [own["seed"] for own in every], "minutes": sum(own["minutes"] for own in every)}
         found = judged(home / "judged.json", options.name, options.set, list(runs), part, options.data, test)

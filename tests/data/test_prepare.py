@@ -217,6 +217,25 @@ def test_a_prepared_directory_can_be_named_instead_of_files(tmp_path: Path) -> N
         Prepared.open(tmp_path)
 
 
+def test_settings_that_prepared_data_do_not_have_are_refused(tmp_path: Path) -> None:
+    made = prepare(config(tmp_path, drop_duplicates=True), tmp_path / "out")
+    same = DataConfig(prepared=str(tmp_path / "out"), drop_duplicates=True)
+    assert prepare(TrainConfig(out="x", data=same, tokenizer=TokenizerConfig(vocab_size=320)), "x").key == made.key
+    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size: 320 in the data, 400 now"):
+        prepare(TrainConfig(out="x", data=same, tokenizer=TokenizerConfig(vocab_size=400)), "x")
+    other = DataConfig(prepared=str(tmp_path / "out"), drop_duplicates=False)
+    with pytest.raises(ConfigError, match=r"data\.drop_duplicates: True in the data, False now"):
+        prepare(TrainConfig(out="x", data=other), "x")
+
+
+def test_the_current_directory_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(DataError, match="a directory of their own"):
+        prepare(settings, ".")
+
+
 def test_text_that_ends_in_a_carriage_return_keeps_it(tmp_path: Path) -> None:
     settings = config(tmp_path, dev=1)
     Path(settings.data.dev_source[0]).write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfthe cat\r\r\n")

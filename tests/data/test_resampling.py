@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TrainingConfig, make_config
-from dragoman.data import EpochStores, Prepared, prepare, resampling
+from dragoman.data import EpochStores, Prepared, doubt_draws, prepare, resampling
 from dragoman.errors import ConfigError
 from dragoman.text import SentencePieceTokenizer
 
@@ -133,3 +136,20 @@ def test_more_dropout_gives_more_pieces_and_none_the_plain_ones(tokenizer):
     counts = [np.mean([len(ids) for ids in tokenizer.resampled(rows, amount=p, seed=1)]) for p in (0.05, 0.3, 0.9)]
     assert len(rows[0]) < counts[0] < counts[1] < counts[2]
     assert tokenizer.resampled(rows, amount=0.0, seed=1) == rows
+
+
+def test_another_process_draws_the_same_pieces_unless_told_otherwise(data, settings, tmp_path):
+    code = """
+import sys
+from dragoman.text import SentencePieceTokenizer
+tokenizer = SentencePieceTokenizer.load(sys.argv[1])
+texts = ["understand the river bank"] * 20
+print(tokenizer.resampled([tokenizer.encode(text) for text in texts], amount=0.3, seed=7))
+"""
+    data.tokenizers.source.save(tmp_path / "model")
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert (first == second) == (doubt_draws(TrainingConfig.from_dict(settings)) is None)
+    assert doubt_draws(TrainingConfig()) is None
+    rows = json.loads(first)
+    assert len({tuple(row) for row in rows}) > 1, "something is drawn"

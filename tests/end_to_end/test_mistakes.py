@@ -263,6 +263,19 @@ def test_input_is_never_overwritten_by_output(dragoman: Command, model: Path, tm
     for output in (file, tmp_path / "link"):
         refused(dragoman("translate", model, "--input", file, "--output", output), "would overwrite the input")
     assert file.read_text() == "ba\nce\n"
+    for option in ("--hypotheses", "--report"):
+        judged = dragoman("evaluate", model, "--source", file, "--reference", file, option, tmp_path / "link")
+        refused(judged, "would overwrite the input", f"give another {option}")
+    refused(dragoman("compare", file, file, "--reference", file, "--report", file), "would overwrite the input")
+    assert file.read_text() == "ba\nce\n"
+
+
+def test_input_that_is_missing_empties_no_output(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    for verb, name in (("translate", "kept"), ("synthesize", "kept.tsv")):
+        output = tmp_path / name
+        output.write_text("kept")
+        refused(dragoman(verb, model, "--input", tmp_path / "none", "--output", output), "cannot read the file")
+        assert output.read_text() == "kept"
 
 
 def test_output_that_cannot_be_written_is_one_message(model: Path, tmp_path: Path) -> None:
@@ -303,6 +316,8 @@ def test_an_average_overwrites_no_run(dragoman: Command, run: Path, model: Path,
     for out in (run, tmp_path / "other"):
         refused(dragoman("average", run, "--last", 1, "--out", out), f"{out}: the average would overwrite")
         assert (out / "model.safetensors").read_bytes() == before
+    assert dragoman("average", run, "--last", 1, "--out", tmp_path / "mean").status == 0
+    refused(dragoman("average", run, "--last", 1, "--out", tmp_path / "mean"), "the average would overwrite")
     file = run / "config.json"
     refused(dragoman("average", run, "--last", 1, "--out", file), f"{file}: the average would overwrite")
 

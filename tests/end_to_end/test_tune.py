@@ -50,3 +50,21 @@ def test_an_ensemble_is_judged_and_tuned_as_one(dragoman, model: Path, tmp_path:
     tuned = dragoman("tune", model, *options, "--beam-sizes", "1", "--ensemble", other)
     assert json.loads(tuned.out)["best"]["score"]["value"] == 100.0
     assert json.loads(dragoman("evaluate", model, *options).out)["scores"][0]["value"] < 100.0
+
+
+def test_saving_a_search_keeps_how_many_outputs_are_printed(dragoman, tmp_path: Path) -> None:
+    folder = small.saved(tmp_path / "model", small.word_pair())
+    config = json.loads((folder / "config.json").read_text())
+    config["decoding"]["n_best"] = 3
+    (folder / "config.json").write_text(json.dumps(config))
+    source = tmp_path / "s"
+    source.write_text("".join(f"{line}\n" for line in small.sentences(5)), encoding="utf-8")
+    options = ("--source", source, "--reference", source, "--metric", "exact", "--save")
+    for sizes, kept in (("4", 3), ("2", 2)):
+        assert (
+            dragoman(
+                "tune", folder, *options, "--beam-sizes", sizes, "--set", f"beam_size={sizes}", "--set", "n_best=1"
+            ).status
+            == 0
+        )
+        assert json.loads((folder / "config.json").read_text())["decoding"]["n_best"] == kept

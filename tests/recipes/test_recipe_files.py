@@ -91,6 +91,18 @@ def test_a_peer_is_given_the_same_ids_in_the_same_batches(ours: tuple[Path, Prep
     assert EOS not in task["train"][0][0], "the framing is the peer's own business"
 
 
+def test_both_systems_are_scored_as_the_recipe_is(ours: tuple[Path, Prepared], monkeypatch: pytest.MonkeyPatch):
+    folder, data = ours
+    translator = small.translator(data.tokenizers)
+    monkeypatch.setattr(beside_marian.dragoman.Translator, "from_pretrained", lambda _: translator)
+    marian = {"outputs": [data.tokenizers.target.encode(line) for line in data.dev_target]}
+    judged = folder, data, marian, data.dev_source, [(line,) for line in data.dev_target]
+    found = beside_marian.score_both(*judged, TESTS["multi30k-lc-en-de"])
+    assert "tok:none" in found["bleu"]["signature"]
+    assert "case:lc" in beside_marian.score_both(*judged, {"lowercase": True})["chrf"]["signature"]
+    assert "tok:13a" in beside_marian.score_both(*judged, TESTS["multi30k-en-de"])["bleu"]["signature"]
+
+
 def test_the_best_of_the_tried_rates_gets_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     peer = (
         "import json, sys, pathlib\n"

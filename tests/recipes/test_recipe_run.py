@@ -80,6 +80,14 @@ def test_several_seeds_give_a_row_each_and_one_of_means(recipe, folder):
     assert again == rows, "finished runs are not trained again"
 
 
+@pytest.mark.parametrize("seeds", [(), ("--seeds", "1"), ("--seeds", "1,1")])
+def test_one_model_is_no_ensemble(recipe, folder, capsys, seeds):
+    with pytest.raises(SystemExit):
+        recipe("--ensemble", *seeds)
+    assert "two models or more together, here is 1: name several seeds" in capsys.readouterr().err
+    assert not (folder / "runs").exists(), "nothing is trained before the refusal"
+
+
 def test_the_test_set_is_looked_at_once_per_version(recipe, folder, monkeypatch):
     looks = []
     judge = run.judge

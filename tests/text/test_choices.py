@@ -30,7 +30,8 @@ COMMANDS = "walk run jump look turn left right twice thrice and after around opp
         (drawn("猫 吃 鱼 狗 看", glue=""), "bpe"),
         (drawn(" ".join(f"word{i}" for i in range(5000))), "bpe"),  # open
         (drawn(LETTERS, glue=""), "bpe"),
-        (["a b c"] * 50 + ["d e f"] * 50, "bpe"),  # still growing
+        (sorted(drawn(LETTERS)), "word"),  # as a word list is
+        ([" ".join([f"s{i}"] * 6) for i in range(100)], "bpe"),  # still growing
         (["yes", "no"] * 100, "bpe"),  # one to a line
         (["a b c"], "bpe"),  # too little to tell
         ([], "bpe"),

@@ -141,6 +141,8 @@ def test_settings_that_make_no_corpus(tmp_path: Path) -> None:
         (["train.de"], "de"),
         (["a.x.ZH.gz", "b.zh"], "zh"),
         (["a.de", "b.en"], None),
+        (["a.cn"], "zh"),
+        (["a.jp.gz"], "ja"),
         (["a.txt"], None),
         (["a.graphemes"], None),
         ([], None),

@@ -19,6 +19,8 @@ def test_a_command_is_shown_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch)
     typed = ["train", "--out", f"runs/{NAME}", "--set", "kind=word"]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/dragoman", *typed])
     assert shlex.split(typed_command()) == ["dragoman", *typed]
+    monkeypatch.setattr(sys, "argv", ["/site/dragoman/__main__.py", *typed])
+    assert shlex.split(typed_command()) == ["dragoman", *typed]
     monkeypatch.setattr(sys, "argv", ["script.py", "--secret"])
     assert typed_command() == "dragoman.train(...)"
 

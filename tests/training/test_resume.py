@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from runs import digests, events, losses, small_config, train_until_killed
 
-from dragoman.errors import ConfigError, LockedError
+from dragoman.errors import ConfigError, DragomanError, LockedError
 from dragoman.training import train
+from dragoman.training.judging import Judge
 from dragoman.training.lock import RunLock
 from dragoman.training.trainer import Trainer
 from forked import run as in_child
@@ -73,6 +75,64 @@ def test_a_run_directory_is_not_overwritten_by_mistake(tmp_path):
     train(small_config(tmp_path, "run", "max_steps=1"), quiet=True)
     with pytest.raises(ConfigError, match="a run here already"):
         train(small_config(tmp_path, "run", "max_steps=1"), quiet=True)
+
+
+def test_what_somebody_else_left_there_is_neither_replaced_nor_deleted(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("train.log", "metrics.jsonl"):
+        (folder / name).write_text("mine\n")
+    bad = small_config(tmp_path, "run", "max_steps=1")
+    (tmp_path / "target.txt").write_text("one line\n")
+    with pytest.raises(DragomanError):
+        train(bad, quiet=True)
+    assert all((folder / name).read_text().startswith("mine\n") for name in ("train.log", "metrics.jsonl"))
+    for name in ("README.md", "model.safetensors"):
+        other = tmp_path / name.lower()
+        other.mkdir()
+        (other / name).write_text("mine")
+        with pytest.raises(ConfigError, match=rf"(?s)would overwrite.*found: +{name}"):
+            train(small_config(tmp_path, other.name), quiet=True)
+        assert [path.read_text() for path in other.iterdir()] == ["mine"]
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_trained_anew(tmp_path):
+    config = small_config(tmp_path, "run", "max_steps=3")
+    train(config, quiet=True)
+    before = digests_of(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+        train(config, resume=True, quiet=True)
+    assert digests_of(tmp_path / "run") == before
+
+
+def digests_of(run: Path) -> list[bytes]:
+    return [(run / name).read_bytes() for name in ("model.safetensors", "README.md", "config.toml", "metrics.jsonl")]
+
+
+def test_a_run_that_stopped_early_and_kept_an_average_is_over(tmp_path):
+    settings = ("max_steps=400", "every=5", "learning_rate=1e-9", "patience=2", "keep_last=3", "average_last=3")
+    config = small_config(tmp_path, "run", *settings)
+    with pytest.MonkeyPatch.context() as patch:
+        # The average wins: only its validation, the second one of its step, is better than the first.
+        better = Judge.is_better
+        patch.setattr(
+            Judge, "is_better", lambda judge, result, progress:
+            progress.best is None or (progress.worse_in_a_row >= 2 and better(judge, result, progress) is not None),
+        )  # fmt: skip
+        first = train(config, quiet=True)
+    assert (first.progress.step, first.progress.averaged) == (15, 3)
+    again = train(config, resume=True, quiet=True)
+    assert (again.progress.step, again.progress.finished) == (15, True)
+    assert "finished already" in (tmp_path / "run" / "train.log").read_text()
+
+
+def test_what_is_left_open_again_is_no_change_but_another_start_is(tmp_path):
+    config = small_config(tmp_path, "run", "max_steps=2", "precision=auto")
+    train(config, quiet=True)
+    assert train(config, resume=True, quiet=True).progress.step == 2
+    with pytest.raises(ConfigError, match=r"training\.init_from: None in the run"):
+        train(small_config(tmp_path, "run", "init_from=elsewhere"), resume=True, quiet=True)
 
 
 def test_a_run_directory_in_use_is_refused(tmp_path):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 
@@ -31,13 +33,26 @@ def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_no_options)  # else a verb alone would be the whole command
+    app.callback()(_options)  # without one a verb alone would be the whole command
     for verb in verbs:
         app.command()(verb)
     return app
 
 
-def _no_options() -> None:
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"dragoman {version('dragoman')}")
+        raise typer.Exit
+    return wanted
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     pass
 
 
@@ -46,6 +61,9 @@ def main() -> None:
     from dragoman.errors import DragomanError
 
     _fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # whatever the locale says
     try:
         try:
             # The options of the other verbs take longer to set up than a sentence to translate.

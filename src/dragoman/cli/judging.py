@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,17 +76,18 @@ def evaluate(
     metrics = [name.strip() for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
               "tokenize": tokenize, "breakdown": breakdown, "worst": worst}  # fmt: skip
-    _check_what_to_score(model, source, outputs, hypotheses, ensemble)
-    for file in (hypotheses, report):
-        check_writable(file)
+    named = {"beam_size": beam_size, "length_penalty": length_penalty}
+    how = {"engine": engine, "device": device, "precision": precision}
+    _check_what_to_score(model, source, outputs)
+    if outputs is not None:
+        _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, **named, **how})
+    for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
+        check_writable(file, [*reference, source, outputs], option)
     if outputs is not None:
         return _show(evaluate_outputs(outputs, reference, source, **chosen), report, as_json)
     assert model is not None
     assert source is not None
-    named = {"beam_size": beam_size, "length_penalty": length_penalty}
-    translator, options = open_translator(
-        model, ensemble, settings, named, device=device, engine=engine, precision=precision
-    )
+    translator, options = open_translator(model, ensemble, settings, named, **how)
     if breakdown:
         chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
     result = run_evaluation(translator, source, reference, decoding=options, **chosen)
@@ -100,7 +101,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
     reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
     source: Annotated[Path | None, typer.Option(help="Source lines, for --breakdown.", metavar="FILE")] = None,
-    metric: Annotated[str, typer.Option(help="As for evaluate.")] = "bleu",
+    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
     breakdown: Breakdown = False,
     worst: Annotated[
         int, typer.Option(min=0, help="List so many sentences where either is furthest ahead of the other.")
@@ -117,8 +118,10 @@ def compare(
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.text import guess_language, read_lines
 
-    check_writable(report)
+    check_writable(report, [first, second, reference, source], "--report")
     one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
+    for path, lines in ((first, one), (second, other)):
+        _check_count(path, lines, right)
     sources = None if source is None else [line.text for line in read_lines(source)]
     language = language or guess_language([str(reference)])
     how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
@@ -138,13 +141,15 @@ def compare(
     return None
 
 
-def _check_what_to_score(
-    model: Path | None,
-    source: Path | None,
-    outputs: Path | None,
-    hypotheses: Path | None,
-    ensemble: Sequence[Path] | None,
-) -> None:
+def _check_count(path: Path, outputs: Sequence[str], references: Sequence[str]) -> None:
+    from dragoman.errors import DataError
+
+    expected, found = len(references), len(outputs)
+    if found != expected:
+        raise DataError("as many outputs as references are needed", file=path, expected=expected, found=found)
+
+
+def _check_what_to_score(model: Path | None, source: Path | None, outputs: Path | None) -> None:
     from dragoman.errors import ConfigError
 
     if (model is None) == (outputs is None):
@@ -152,10 +157,13 @@ def _check_what_to_score(
         raise ConfigError("give a model, or --outputs", found=found, hint="a model is a run or model directory")
     if model is not None and source is None:
         raise ConfigError("a model needs sources", expected="--source")
-    if outputs is not None and hypotheses is not None:
-        raise ConfigError("nothing is translated that could be written", found="--outputs and --hypotheses")
-    if outputs is not None and ensemble:
-        raise ConfigError("no model is run that others could join", found="--outputs and --ensemble")
+
+
+def _check_no_search(chosen: Mapping[str, object]) -> None:
+    from dragoman.errors import ConfigError
+
+    if found := [f"--{name.replace('_', '-')}" for name, value in chosen.items() if value not in (None, [], "auto")]:
+        raise ConfigError("no model is run that this could be for", found=f"--outputs and {', '.join(found)}")
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -92,7 +93,7 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
 
     file = read_toml(values["config"]) if values["config"] is not None else {}
     if values.get("prepared") and "data" in file:
-        file["data"] = {key: value for key, value in file["data"].items() if key not in FILE_KEYS}
+        file["data"] = {key: value for key, value in file["data"].items() if key not in (*FILE_KEYS, "repeat")}
     tree = merge(
         file,
         parse_assignments(values["settings"] or []),
@@ -140,8 +141,11 @@ def input_lines(path: Path | None) -> Iterator[str]:
     """The lines of a file, or of standard input."""
     from dragoman.text import read_lines, scan_stream
 
-    lines = scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input") if path is None else read_lines(path)
-    return (line.text for line in lines)
+    if path is None:
+        return (line.text for line in scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input"))
+    lines = (line.text for line in read_lines(path))
+    # A file that cannot be read is told now, not when the output has been emptied for it.
+    return chain(list(islice(lines, 1)), lines)
 
 
 def argument_text(text: str) -> str:
@@ -164,16 +168,31 @@ def open_output(path: Path | None, source: Path | None) -> Any:
     Raises:
         ConfigError: the output is the input.
     """
-    from dragoman.errors import ConfigError
-
-    if path is not None and source is not None and path.resolve() == source.resolve():
-        raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
+    check_not_among(path, [source], "--output")
     target = sys.stdout.fileno() if path is None else path
     return open(target, "w", encoding="utf-8", newline="\n", closefd=path is not None)
 
 
-def check_writable(path: Path | None) -> None:
-    """Find out before the work, not after it, whether a file can be written; what it holds stays, none stays none."""
+def check_not_among(path: Path | None, inputs: Sequence[Path | None], option: str) -> None:
+    """Refuse to write over what is read.
+
+    Raises:
+        ConfigError: the file, given by `option`, is one of the inputs.
+    """
+    from dragoman.errors import ConfigError
+
+    if path is not None and path.resolve() in {one.resolve() for one in inputs if one is not None}:
+        raise ConfigError("the output would overwrite the input", file=path, hint=f"give another {option}")
+
+
+def check_writable(path: Path | None, inputs: Sequence[Path | None], option: str) -> None:
+    """Find out before the work, not after it, whether a file can be written; what it holds stays, none stays none.
+
+    Raises:
+        ConfigError: the file, given by `option`, is one of the inputs.
+        OSError: it cannot be written.
+    """
+    check_not_among(path, inputs, option)
     if path is None or path.is_fifo():  # whoever reads the pipe would take this for all there is
         return
     there = path.exists()

@@ -34,7 +34,7 @@ def tune(
     model: Model,
     source: Annotated[Path, typer.Option(help="Held-out source lines.", metavar="FILE")],
     reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
-    metric: Annotated[str, typer.Option(help="As for evaluate.")] = "bleu",
+    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
@@ -77,7 +77,8 @@ def tune(
         report=lambda line: print(line, file=sys.stderr),
     )
     if save:
-        save_decoding(model, result.best.decoding)
+        outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
+        save_decoding(model, result.best.decoding.replace({"n_best": outputs}))
     if as_json:
         print_json({**result.to_dict(), "saved": save})
         return
@@ -116,6 +117,7 @@ def synthesize(
     from dragoman.decoding.synthesis import synthesize as run_synthesis
 
     row = _layout(output)
+    _check_tag(tag or "")
     named = {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1}
     translator, options = open_translator(
         model, ensemble, settings, named, device=device, engine=engine, precision=precision
@@ -135,6 +137,13 @@ def synthesize(
         for source, target in pairs:
             stream.write(row(source, target) + "\n")
     print_json(counts.to_dict()) if as_json else print(counts)
+
+
+def _check_tag(tag: str) -> None:
+    from dragoman.errors import ConfigError
+
+    if any(separator in tag for separator in "\t\n\r"):
+        raise ConfigError("a tag is a word before each source", expected="no TAB, no end of a line", found=repr(tag))
 
 
 def _layout(path: Path) -> Callable[[str, str], str]:

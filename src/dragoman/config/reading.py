@@ -99,7 +99,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError("cannot read the config file", file=path, found=error.strerror) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -299,7 +299,7 @@ class DecodingConfig(Section):
 
     beam_size: Hypotheses = 4
     n_best: Hypotheses = 1
-    length_penalty: Annotated[float, Bounds(ge=0)] = setting(
+    length_penalty: Annotated[float, Bounds(ge=0, le=50)] = setting(
         default=0.6, description="alpha; `train` chooses that of a model of text on its dev set"
     )
     length_penalty_formula: Literal["gnmt", "power", "reward"] = setting(
@@ -311,7 +311,7 @@ class DecodingConfig(Section):
     max_length: Positive | None = setting(
         default=None, description="tokens before </s>; source tokens x max_length_factor + max_length_offset if unset"
     )
-    max_length_factor: Annotated[float, Bounds(ge=0)] = 1.0
+    max_length_factor: Annotated[float, Bounds(ge=0, le=1000)] = 1.0
     max_length_offset: NotNegative = setting(default=50, description="the paper's: input length + 50")
     max_source_length: Positive = setting(
         default=1024, description="tokens of a source; longer ones are cut there, with a warning"
@@ -370,6 +370,8 @@ PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in
 TEXT_FILES = ("text", "dev_text", "test_text")
 FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
 
+# Codes of countries that are often meant for a language, and are the codes of none.
+LANGUAGE_OF_COUNTRY = {"cn": "zh", "jp": "ja"}
 SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,

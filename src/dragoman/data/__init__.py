@@ -14,7 +14,7 @@ from dragoman.data.batching import (
 )
 from dragoman.data.filtering import Counts
 from dragoman.data.prepare import Prepared, prepare
-from dragoman.data.resampling import EpochStores
+from dragoman.data.resampling import EpochStores, doubt_draws
 from dragoman.data.store import TokenStore
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "collate",
     "collate_causal",
     "collate_masked",
+    "doubt_draws",
     "eval_batches",
     "plan_epoch",
     "prepare",

@@ -28,7 +28,7 @@ from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import flush_directory, write_new_file
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
@@ -158,6 +158,8 @@ def prepare(
                 return replace(prepared, hashes=hashes, languages=languages_of(config))
     elif directory.exists() and any(directory.iterdir()):
         raise DataError("the directory holds something else than prepared data", file=directory, hint="choose another")
+    if directory.resolve() == Path.cwd():
+        raise DataError("prepared data want a directory of their own", found="the current one", hint="give another")
     temporary = directory.with_name(f".tmp-{directory.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -252,9 +254,29 @@ def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair 
             file=directory,
             hint="prepare it again with the model's own, or give the text files",
         )
+    _check_settings(directory, config)
     source, target = prepared.languages
     data = config.data
     return replace(prepared, languages=(data.source_language or source, data.target_language or target))
+
+
+def _check_settings(directory: Path, config: TrainConfig) -> None:
+    """Refuse settings of data or tokenizer that the prepared data do not have: they would do nothing.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    made = _read_facts(directory).get("settings", {})
+    differing = []
+    for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
+        given = json.loads(json.dumps(settings.to_dict(unset=False)))
+        known = made.get(section, {})
+        for key in sorted(given.keys() & known.keys() - _NOT_CONTENT):
+            if known[key] not in (None, given[key]):
+                differing.append(f"{section}.{key}: {known[key]!r} in the data, {given[key]!r} now")
+    if differing:
+        found, hint = "; ".join(differing), "leave them out, or prepare the files again with them"
+        raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
 
 
 def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:

@@ -1,13 +1,16 @@
 """Subword regularisation: each epoch cuts the training texts into other pieces (Kudo 2018; Provilkov et al. 2020).
 
 The texts come back from the stored ids, exactly, so any prepared data will do. What an epoch sees is a pure function
-of the data, the settings, the seed and the epoch's number.
+of the data, the settings, the seed and the epoch's number, and in another process the same where SentencePiece draws by
+the seed alone (`doubt_draws`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 
@@ -18,6 +21,8 @@ from dragoman.errors import ConfigError
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CHUNK = 4096
+# From this version on SentencePiece mixes something of the process into the seed that it is given.
+_NOT_BY_SEED_ALONE = (0, 2, 2)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,19 @@ class EpochStores:
             rows = [view(i).tolist() for i in range(start, min(start + CHUNK, len(self._plain)))]
             seed = np.random.SeedSequence([self._seed, epoch, sampler.side, start // CHUNK]).generate_state(1)[0]
             yield from sampler.tokenizer.resampled(rows, amount=sampler.amount, seed=int(seed))
+
+
+def doubt_draws(settings: TrainingConfig) -> str | None:
+    """Why a run with these settings is not repeated and resumed bit for bit, if it draws pieces and is not."""
+    if not (settings.bpe_dropout or settings.unigram_alpha):
+        return None
+    found = version("sentencepiece")
+    if tuple(int(number) for number in re.findall(r"\d+", found)[:3]) < _NOT_BY_SEED_ALONE:
+        return None
+    return (
+        f"sentencepiece {found} draws other pieces in each process, whatever the seed: a run resumed is as good, but "
+        "not the same bit for bit (pip install 'sentencepiece<0.2.2' makes it so)"
+    )
 
 
 def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:

@@ -12,7 +12,7 @@ from dragoman.decoding.batches import BATCH_TOKENS, length_batches
 from dragoman.decoding.beam import beam_search
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.greedy import greedy_search
-from dragoman.decoding.hypothesis import Hypothesis, IdRequest
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, check_numbers
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
@@ -115,6 +115,7 @@ class Runner:
                 score_parallel(self.engines[0], batch, wanted) if alone else score_serial(self.model, batch, wanted)
             )
             for row, one in zip(rows, scored, strict=True):
+                check_numbers(one)
                 values[row] = one
         pieces = [tuple(tokenizers.target.pieces(ids)) for ids in target_ids]
         return [

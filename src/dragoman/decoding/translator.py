@@ -15,7 +15,7 @@ from dragoman.decoding.translation import Alternative, PairScore, Translation, n
 from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.errors import ConfigError, ModelError
+from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models.description import WEIGHTS, Languages, read_config
 from dragoman.models.sums import check_aside
 from dragoman.text.tokenizer import UNK
@@ -202,8 +202,11 @@ class Translator:
         """`translate` with all options in one object.
 
         Raises:
+            DataError: one text was given in place of a list.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
         """
+        if isinstance(texts, str):  # it is a sequence of strings too
+            raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]

@@ -11,6 +11,8 @@ from dragoman.evaluation.words import split_words
 
 # A loop has so many repeats at least, and so many words beyond the first.
 _REPEATS, _MORE_WORDS = 3, 3
+# Models go in circles of some words; looking for larger ones takes time that grows with the square of a line.
+_MOST_WORDS = 100
 # Lengths are far apart if one is more than this many times the other, and this many characters more.
 _RATIO, _MORE_CHARACTERS = 2, 10
 
@@ -83,9 +85,9 @@ def find_faults(
 
 
 def longest_repeat(words: Sequence[Hashable]) -> Repeat:
-    """The n-gram that stands most often in a row, the shortest of several; (0, 1) if none stands twice or more."""
+    """The n-gram of 100 words at most that stands most often in a row, the shortest of several; (0, 1) if none does."""
     best = Repeat(0, 1)
-    for size in range(1, len(words) // 2 + 1):
+    for size in range(1, min(_MOST_WORDS, len(words) // 2) + 1):
         if size * (best.times + 1) > len(words):
             break
         run = longest = 0

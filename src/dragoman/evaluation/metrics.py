@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from dragoman.config.sections import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError
 from dragoman.evaluation.edit_distance import edit_distance
 
@@ -48,8 +49,6 @@ _LANGUAGES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Written without spaces between words, and without a tokenizer of their own in sacreBLEU.
 _UNSPACED = ("th", "lo", "km", "my")
-# Codes of countries that are often meant for such a language, and are the codes of none.
-_COUNTRIES = {"cn": "zh", "jp": "ja"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def check_language(metric: str, code: str | None) -> None:
         ConfigError: it has not the form of one, or is that of a country.
     """
     primary = (code or "").replace("_", "-").partition("-")[0]
-    meant = _COUNTRIES.get(primary.lower())
+    meant = LANGUAGE_OF_COUNTRY.get(primary.lower())
     if code is None or metric not in ("bleu", "ter") or (re.fullmatch("[A-Za-z]{2,3}", primary) and not meant):
         return
     expected = "two or three letters (ISO 639) such as de, zh or zh-CN"

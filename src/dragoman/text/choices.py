@@ -54,18 +54,18 @@ class TextStatistics:
 def choose_kind(texts: Sequence[str]) -> Literal["word", "bpe"]:
     """ "word" if the lines are symbols from a small closed set with blanks between, else "bpe".
 
-    Closed means: at most 200 symbols, each seen five times on average, and the second half of the lines brings hardly
-    a new one (at most one token in a thousand). Symbols means: more than one to a line on average, and no sentence
-    punctuation stuck to them, so a small corpus of plain sentences stays with subwords.
+    Closed means: at most 200 symbols, each seen five times on average, and every second line brings hardly one that
+    the others do not have (at most one token in 250; every second line, because word lists are often sorted). Symbols
+    means: more than one to a line on average, and no sentence punctuation stuck to them, so a small corpus of plain
+    sentences stays with subwords.
     """
     lines = [text.split() for text in texts]
     tokens = sum(map(len, lines))
-    half = len(lines) // 2
-    early = {token for line in lines[:half] for token in line}
-    late = Counter(token for line in lines[half:] for token in line)
-    symbols = early | late.keys()
-    fresh = sum(count for token, count in late.items() if token not in early)
-    closed = len(symbols) <= MAX_SYMBOLS and tokens >= 5 * len(symbols) and 1000 * fresh <= late.total()
+    known = {token for line in lines[::2] for token in line}
+    others = Counter(token for line in lines[1::2] for token in line)
+    symbols = known | others.keys()
+    fresh = sum(count for token, count in others.items() if token not in known)
+    closed = len(symbols) <= MAX_SYMBOLS and tokens >= 5 * len(symbols) and 250 * fresh <= others.total()
     stuck = sum(1 for line in lines if line and len(line[-1]) > 1 and line[-1][-1] in ".,;:!?。，！？।؟…")
     several = tokens > len([line for line in lines if line])
     return "word" if closed and several and 100 * stuck <= len(lines) else "bpe"

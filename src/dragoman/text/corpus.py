@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.config import DataConfig
+from dragoman.config.sections import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.lines import BadText, Line, ReadCounts, file_hash, scan_lines
 
@@ -172,10 +173,11 @@ class ParallelCorpus(Corpus):
 
 
 def guess_language(files: Sequence[str]) -> str | None:
-    """The two-letter suffix that all files share, `.gz` aside: "de" for `train.de` and `more.de.gz`."""
+    """The two-letter suffix that all files share, `.gz` aside: "de" for `train.de` and `more.de.gz`, "zh" for `.cn`."""
     suffixes = {Path(path.removesuffix(".gz")).suffix[1:].lower() for path in files}
     suffix = suffixes.pop() if len(suffixes) == 1 else ""
-    return suffix if len(suffix) == 2 and suffix.isascii() and suffix.isalpha() else None
+    known = len(suffix) == 2 and suffix.isascii() and suffix.isalpha()
+    return LANGUAGE_OF_COUNTRY.get(suffix, suffix) if known else None
 
 
 def _layout(path: str) -> Literal["tsv", "jsonl"]:

@@ -144,7 +144,7 @@ class SentencePieceTokenizer(SpecialIds):
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def resampled(self, rows: Sequence[Sequence[int]], *, amount: float, seed: int) -> list[list[int]]:
-        """Other ids for the texts of some rows of ids; the same ones for the same rows, amount and seed.
+        """Other ids for the texts of some rows; within a process the same ones for the same rows, amount and seed.
 
         Args:
             rows: ids as `encode` gives them.
@@ -196,7 +196,7 @@ class _Parts(Iterator[str]):
     """Lines for training: escaped, long ones in parts; remembers what went wrong while they were read."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.count = 0
         self._parts = (
             text[start : start + _PART].translate(_ESCAPES) for text in texts for start in range(0, len(text), _PART)
@@ -207,7 +207,7 @@ class _Parts(Iterator[str]):
             part = next(self._parts)
         except StopIteration:
             raise
-        except Exception as error:
+        except BaseException as error:  # Ctrl-C too
             # SentencePiece takes any exception for the end of the text.
             self.error = error
             raise StopIteration from error

@@ -13,6 +13,7 @@ from dragoman.config import SETTINGS_FILE
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
+from dragoman.models.description import WEIGHTS
 from dragoman.models.pretrained import check_fit, save_config, save_weights
 from dragoman.models.tensors import read_tensors
 from dragoman.text import TokenizerPair
@@ -63,8 +64,7 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     directory, out = Path(directory), Path(out)
     if last < 1:
         raise ConfigError("an average needs at least one checkpoint", found=last)
-    run = directory.resolve() == out.resolve() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS))
-    if run or out.is_file():
+    if out.is_file() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS, WEIGHTS)):
         raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
     if is_markov(directory):
         raise ModelError("a Markov model has no checkpoints to average", file=directory)

@@ -190,7 +190,9 @@ best validation ({config.validation.metric}) at step {progress.best_step:,}. All
 
 def typed_command() -> str:
     """What was typed to start this program, as a shell takes it; of another program, what it called."""
-    return shlex.join(["dragoman", *sys.argv[1:]]) if Path(sys.argv[0]).name == "dragoman" else "dragoman.train(...)"
+    program = Path(sys.argv[0])
+    is_ours = program.name == "dragoman" or program.parts[-2:] == ("dragoman", "__main__.py")  # python -m dragoman
+    return shlex.join(["dragoman", *sys.argv[1:]]) if is_ours else "dragoman.train(...)"
 
 
 def versions(*packages: str) -> str:

@@ -67,6 +67,7 @@ class Judge:
         progress.validated = progress.step
         if better:
             self.set_best(result, progress)
+            progress.worse_in_a_row = 0
         else:
             progress.worse_in_a_row += 1
         remark = "best so far" if better else f"best was step {progress.best_step:,}"
@@ -89,10 +90,10 @@ class Judge:
         best, best_loss = progress.best, progress.best_loss
         return best is None or best_loss is None or (value, -result.loss) > (best, -best_loss)
 
-    def set_best(self, result: Validation, progress: Progress) -> None:
-        """Take a validation as the one to beat."""
-        progress.best = result.value(self.metric)
-        progress.best_loss, progress.best_step, progress.worse_in_a_row = result.loss, progress.step, 0
+    def set_best(self, result: Validation, progress: Progress, averaged: int = 0) -> None:
+        """Take a validation, perhaps one of the average of some checkpoints, as the one to beat."""
+        progress.best, progress.best_loss = result.value(self.metric), result.loss
+        progress.best_step, progress.averaged = progress.step, averaged
 
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""

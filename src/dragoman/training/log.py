@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
-from dragoman.files import remove, write_bytes
+from dragoman.files import json_text, remove, write_bytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -37,6 +37,7 @@ class RunLog:
         self._board: SummaryWriter | None = _tensorboard(directory) if tensorboard else None
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._found = {name for name in (METRICS, TEXT) if (directory / name).exists()}
 
     def __enter__(self) -> RunLog:
         self._metrics = (self.directory / METRICS).open("a", encoding="utf-8", newline="\n")
@@ -76,7 +77,7 @@ class RunLog:
     def event(self, name: str, step: int, values: Mapping[str, object]) -> None:
         """One line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
         row = {"event": name, "step": step, **values}
-        self._write(self._metrics, json.dumps(row, ensure_ascii=False) + "\n")
+        self._write(self._metrics, json_text(row) + "\n")
         if self._board is not None:
             for key, value in values.items():
                 if isinstance(value, (int, float)):
@@ -93,9 +94,10 @@ class RunLog:
             self._say(f"cannot write the log: {error.strerror}")
 
     def discard(self) -> None:
-        """Leave nothing behind: for a run that was refused before it began."""
+        """Leave nothing new behind: for a run that was refused before it began."""
         self._close()
-        for name in (METRICS, TEXT, *([BOARD] if self._board is not None else [])):
+        made = {METRICS, TEXT} - self._found
+        for name in (*made, *([BOARD] if self._board is not None else [])):
             with suppress(OSError):
                 remove(self.directory / name)
         self._metrics = self._text = self._board = None

@@ -30,6 +30,7 @@ class Progress:
         best: the best validation's value of the metric, larger being better.
         best_loss: its loss, which decides between equal values.
         best_step: its step.
+        averaged: the checkpoints up to that step whose average it was of; 0 where it was of the weights of the step.
         worse_in_a_row: validations since the best one.
         validated: the last step that was validated.
         finished: training has ended, not only been interrupted.
@@ -46,6 +47,7 @@ class Progress:
     best: float | None = None
     best_loss: float | None = None
     best_step: int = 0
+    averaged: int = 0
     worse_in_a_row: int = 0
     validated: int = 0
     finished: bool = False

@@ -18,6 +18,7 @@ from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
+from dragoman.models.description import WEIGHTS
 from dragoman.models.pretrained import fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
 from dragoman.text.lines import file_hash
@@ -147,6 +148,9 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
         hint = "look at out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
     if not (directory / SETTINGS_FILE).exists():
+        if found := [name for name in (WEIGHTS, CARD) if (directory / name).exists()]:
+            hint = "give another out (--out)"
+            raise ConfigError("a run would overwrite what is there", file=directory, found=", ".join(found), hint=hint)
         check_meant(config, config.model.family)
         check_validation(config)
     make_directory(directory)
@@ -180,8 +184,10 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
         allowed = CHANGEABLE.get(section, set())
         if stored["training"]["schedule"] == "cosine" and allowed is not None:
             allowed = allowed - {"max_steps"}  # it shapes the whole curve
+        if (directory / CHECKPOINTS).is_dir() and allowed is not None:
+            allowed = allowed - {"init_from"}  # it has begun already
         for key, value in values.items():
-            if stored[section][key] == value:
+            if stored[section][key] == value or value == "auto":  # what "auto" chose stands
                 continue
             if allowed is None or key in allowed:
                 stored[section][key] = value
@@ -231,6 +237,7 @@ class _Session:
         self._complete(data, device, start)
         trainer = self._trainer(data, device, start)
         if newest is None:
+            self._check_untrained()
             self.log.forget_after(-1)
             self._describe(data)
             if note := doubt(data, self.config):
@@ -246,6 +253,13 @@ class _Session:
                 self.log.line(f"finished already, after {trainer.progress.step:,} updates")
                 return Run(self.directory, self.config, trainer.progress)
         return self._run(trainer)
+
+    def _check_untrained(self) -> None:
+        """Refuse to train anew over a finished model whose checkpoints are gone."""
+        if (self.directory / SETTINGS_FILE).exists() and (self.directory / CARD).exists():
+            hint = "use the model as it is, or start a new run with training.init_from"
+            file = self.directory / CHECKPOINTS
+            raise ConfigError("the run is finished, and has no checkpoint to go on from", file=file, hint=hint)
 
     def _run(self, trainer: Trainer) -> Run:
         progress = trainer.progress
@@ -353,9 +367,11 @@ class _Session:
 
     def _finish(self, trainer: Trainer) -> None:
         progress = trainer.progress
+        if self.config.training.average_last > 1:
+            self._average(trainer)
         kept = f"the model of step {progress.best_step:,}"
-        if self.config.training.average_last > 1 and (count := self._average(trainer)):
-            kept = f"the average of the last {count} checkpoints"
+        if progress.averaged:
+            kept = f"the average of the {progress.averaged} checkpoints up to step {progress.best_step:,}"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
         final = trainer.judge.measure()
         self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
@@ -363,8 +379,8 @@ class _Session:
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
-    def _average(self, trainer: Trainer) -> int:
-        """Put the average of the last checkpoints in the best model's place if it is better; of how many, or 0."""
+    def _average(self, trainer: Trainer) -> None:
+        """Put the average of the last checkpoints in the best model's place if it is better."""
         paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
         own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         trainer.model.load_state_dict(average_checkpoints(paths))
@@ -373,10 +389,9 @@ class _Session:
         better = judge.is_better(result, progress)
         if better:
             save_weights(self.directory, trainer.model)
-            judge.set_best(result, progress)
+            judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
         remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
         judge.keep(result, progress.step, "average", remark)
         if better:
             trainer.save()  # what is best must be known if training goes on
-        return len(paths) if better else 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
-from dragoman.data import EpochStores, Prepared, plan_epoch
+from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.errors import DivergenceError
 from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
@@ -58,6 +58,8 @@ class Trainer:
         self.average = ExponentialMovingAverage(model, decay) if decay else None
         self.progress = Progress()
         self.stores = EpochStores(data, self.settings)
+        if note := doubt_draws(self.settings):
+            log.line(f"warning: {note}")
         self.task = task_of(config)
         self.attempts = Attempts(directory, log)
         self.autocast = functools.partial(autocast, self.settings, self.device)
