@@ -84,7 +84,7 @@ def evaluate(
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
         check_writable(file, [*reference, source, outputs], option)
     if outputs is not None:
-        return _show(evaluate_outputs(outputs, reference, source, **chosen), report, as_json)
+        return _show(evaluate_outputs(outputs, reference, source, **chosen), str(outputs), report, as_json)
     assert model is not None
     assert source is not None
     translator, options = open_translator(model, ensemble, settings, named, **how)
@@ -93,7 +93,7 @@ def evaluate(
     result = run_evaluation(translator, source, reference, decoding=options, **chosen)
     if hypotheses is not None:
         _write_lines(hypotheses, result.hypotheses)
-    return _show(result, report, as_json)
+    return _show(result, " + ".join(map(str, (model, *(ensemble or [])))), report, as_json)
 
 
 def compare(
@@ -172,23 +172,35 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
     path.write_text("".join(one_line(text) + "\n" for text in lines), encoding="utf-8", newline="\n")
 
 
-def _show(result: Evaluation, report: Path | None, as_json: bool) -> None:
-    """Scores and what else was asked for, on standard output and, if asked for, as a report."""
+def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> None:
+    """Scores and what else was asked for, on standard output and, if asked for, as a report that names the system."""
     from dragoman.evaluation.report import breakdown_tables, markdown_report, worst_text
 
     for number in result.truncated:
         print(f"warning: source {number} is too long and was cut", file=sys.stderr)
     if report is not None:
-        page = markdown_report(result.scores, result.breakdown, result.worst)
+        page = markdown_report(result.scores, result.breakdown, result.worst, of=_described(result, name))
         report.write_text(page, encoding="utf-8", newline="\n")
     if as_json:
-        return print_json(result.to_dict())
+        return print_json({"of": name, **result.to_dict()})
     print(*result.scores, sep="\n")
     for table in [] if result.breakdown is None else breakdown_tables(result.breakdown):
         print("", table.to_text(), sep="\n")
     if result.worst is not None:
         print("", worst_text(result.worst), sep="\n")
     return None
+
+
+def _described(result: Evaluation, name: str) -> str:
+    """The system behind the scores: its name, and of a model the search and the engine."""
+    search = result.decoding
+    if search is None:
+        return name
+    if search.sampling:
+        how = f"sampling with seed {search.sampling_seed}"
+    else:
+        how = f"beam {search.beam_size}, length penalty {search.length_penalty:g} ({search.length_penalty_formula})"
+    return f"{name}: {how}, engine {result.engine}"
 
 
 def info(model: Model, as_json: Json = False) -> None:

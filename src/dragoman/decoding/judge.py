@@ -39,6 +39,7 @@ class Evaluation:
         hypotheses: the output for each.
         references: what was accepted for each.
         decoding: the search that was used; None for outputs that were made elsewhere.
+        engine: what ran the model, and in which precision; None for outputs that were made elsewhere.
         truncated: numbers of the sources, from 1, that were too long and were cut.
         unfinished: numbers of the outputs, from 1, that the model did not end.
         breakdown: scores of the test set's parts, if asked for.
@@ -50,6 +51,7 @@ class Evaluation:
     hypotheses: list[str]
     references: list[tuple[str, ...]]
     decoding: DecodingConfig | None
+    engine: str | None = None
     truncated: tuple[int, ...] = ()
     unfinished: tuple[int, ...] = ()
     breakdown: Breakdown | None = None
@@ -59,7 +61,7 @@ class Evaluation:
         """Scores, search and what else was asked for as plain values, for JSON."""
         tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
         if self.decoding is not None:
-            tree["decoding"] = self.decoding.to_dict(none=False)
+            tree["decoding"], tree["engine"] = self.decoding.to_dict(none=False), self.engine
             tree["truncated"], tree["unfinished"] = self.truncated, self.unfinished
         if self.breakdown is not None:
             tree["breakdown"] = self.breakdown.to_dict()
@@ -114,7 +116,7 @@ def evaluate(
         frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
     return _judge(
         Evaluation(
-            [], sources, [one.text for one in results], answers, options,
+            [], sources, [one.text for one in results], answers, options, translator.engine,
             truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
             unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
         ),

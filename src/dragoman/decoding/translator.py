@@ -116,6 +116,14 @@ class Translator:
         return self.runner.engines
 
     @property
+    def engine(self) -> str:
+        """The first of the engines and its precision, as `native in int8`."""
+        if self._light is not None:
+            return f"native in {self._light.native.precision}"
+        first = self.engines[0]
+        return f"{first.name} in {first.precision}"
+
+    @property
     def engine_reason(self) -> str:
         """Why the first of the engines was chosen, in words."""
         return self.runner.reason if self._light is None else self._light.reason

@@ -80,10 +80,15 @@ def leads_text(contrast: Contrast) -> str:
 
 
 def markdown_report(
-    scores: Sequence[Score], breakdown: Breakdown | None = None, worst: WorstSentences | None = None
+    scores: Sequence[Score],
+    breakdown: Breakdown | None = None,
+    worst: WorstSentences | None = None,
+    *,
+    of: str | None = None,
 ) -> str:
-    """Scores, tables and sentences as one Markdown page."""
-    parts = ["# Evaluation", "\n".join(f"- {_literal(str(one))}" for one in scores)]
+    """Scores, what they are `of` if it is known, tables and sentences as one Markdown page."""
+    parts = ["# Evaluation", *([] if of is None else [f"Of {_literal(of)}"])]
+    parts.append("\n".join(f"- {_literal(str(one))}" for one in scores))
     if breakdown is not None:
         parts += [table.to_markdown() for table in breakdown_tables(breakdown)]
     if worst is not None:
