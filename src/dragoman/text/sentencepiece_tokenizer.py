@@ -104,6 +104,8 @@ class SentencePieceTokenizer(SpecialIds):
                 minloglevel=2,
             )  # fmt: skip
         except RuntimeError as error:
+            if KeyboardInterrupt.__name__ in str(error):  # Ctrl-C between two lines, put into words by SentencePiece
+                raise KeyboardInterrupt from error
             raise (parts.error or _explained(error, vocab_size, parts.count)) from error
         if parts.error is not None:
             raise parts.error

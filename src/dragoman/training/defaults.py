@@ -210,13 +210,17 @@ def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.
     batch = min(max(tokens // 150 // 256 * 256, least), most)
     precision, why = choose_precision(choices.config.model.d_model or 0, device)
     choices.choose("training", why, {"precision": precision})
-    choices.choose("training", f"about 150 updates an epoch, on {device.type}", {"batch_tokens": batch})
+    bounds = f"within {least:,} and {most:,} on {device.type}"
+    choices.choose("training", f"for some 150 updates an epoch, {bounds}", {"batch_tokens": batch})
     training = choices.config.training
     updates = max(1, round(tokens / ((training.batch_tokens or batch) * training.accumulate)))
     steps = max(1000, epochs * updates)
-    choices.choose("training", f"{steps / updates:.0f} epochs of {updates} updates", {"max_steps": steps})
+    least_steps = ", 1,000 updates at least" if steps > epochs * updates else ""
+    why = f"{steps / updates:.0f} epochs of {updates} updates{least_steps}"
+    choices.choose("training", why, {"max_steps": steps})
     choices.choose("training", "validations without a better one", {"patience": 10})
-    choices.choose("validation", "about once an epoch", {"every": min(max(updates, 100), 2000)})
+    every = min(max(updates, 100), 2000)
+    choices.choose("validation", "about once an epoch, 100 to 2,000 updates", {"every": every})
 
 
 def _choose_rates(choices: _Choices, *, symbols: bool) -> None:
@@ -228,7 +232,7 @@ def _choose_rates(choices: _Choices, *, symbols: bool) -> None:
     else:
         choices.choose("training", "ends near 0 at the last update", {"schedule": "cosine"})
     warmup = min(4000, max(LEAST_WARMUP, steps // 10), steps // 4)
-    why = f"a tenth of the run, {LEAST_WARMUP} at least, a quarter at most"
+    why = f"a tenth of the run, {LEAST_WARMUP} at least, but no more than a quarter"
     choices.choose("training", why, {"warmup_steps": warmup})
     rate, why = 1e-3, "holds at these sizes"
     if choices.config.training.schedule == "paper":
