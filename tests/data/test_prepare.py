@@ -221,11 +221,19 @@ def test_settings_that_prepared_data_do_not_have_are_refused(tmp_path: Path) -> 
     made = prepare(config(tmp_path, drop_duplicates=True), tmp_path / "out")
     same = DataConfig(prepared=str(tmp_path / "out"), drop_duplicates=True)
     assert prepare(TrainConfig(out="x", data=same, tokenizer=TokenizerConfig(vocab_size=320)), "x").key == made.key
-    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size: 320 in the data, 400 now"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size: 320 for the data, 400 now"):
         prepare(TrainConfig(out="x", data=same, tokenizer=TokenizerConfig(vocab_size=400)), "x")
     other = DataConfig(prepared=str(tmp_path / "out"), drop_duplicates=False)
-    with pytest.raises(ConfigError, match=r"data\.drop_duplicates: True in the data, False now"):
+    with pytest.raises(ConfigError, match=r"data\.drop_duplicates: True for the data, False now"):
         prepare(TrainConfig(out="x", data=other), "x")
+
+
+def test_what_was_chosen_for_prepared_data_stands(tmp_path: Path) -> None:
+    files = config(tmp_path).data
+    prepare(TrainConfig(out="x", data=files), tmp_path / "out")
+    now = DataConfig(prepared=str(tmp_path / "out"))
+    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size: left open for the data, 300 now"):
+        prepare(TrainConfig(out="x", data=now, tokenizer=TokenizerConfig(vocab_size=300)), "x")
 
 
 def test_the_current_directory_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

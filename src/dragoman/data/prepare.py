@@ -272,8 +272,9 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
         given = json.loads(json.dumps(settings.to_dict(unset=False)))
         known = made.get(section, {})
         for key in sorted(given.keys() & known.keys() - _NOT_CONTENT):
-            if known[key] not in (None, given[key]):
-                differing.append(f"{section}.{key}: {known[key]!r} in the data, {given[key]!r} now")
+            if known[key] != given[key]:
+                made_with = "left open" if known[key] is None else repr(known[key])
+                differing.append(f"{section}.{key}: {made_with} for the data, {given[key]!r} now")
     if differing:
         found, hint = "; ".join(differing), "leave them out, or prepare the files again with them"
         raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
