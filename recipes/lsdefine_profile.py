@@ -20,12 +20,11 @@ from run import plainly
 
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared, prepare
-from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.models import count_parameters
 from dragoman.models.tensors import read_tensors
 from dragoman.profiles import lsdefine
-from dragoman.training.checkpoint import load_checkpoint, newest_checkpoint
+from dragoman.training.checkpoint import newest_checkpoint
 from dragoman.training.defaults import complete
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
@@ -59,22 +58,9 @@ def make_trainer(config: TrainConfig, data: Prepared, out: Path, log: RunLog) ->
     shared = config_hash(config, f"{data.key} {config.training.max_steps}")
     trainer = Trainer(model, data, config, out, log, shared)
     if newest := newest_checkpoint(trainer.checkpoints, log.line):
-        resume(trainer, newest)
+        trainer.restore(newest)
         log.line(f"resumed at step {trainer.progress.step:,}")
     return trainer
-
-
-def resume(trainer: Trainer, newest: Path) -> None:
-    """Go on from a checkpoint, if it was made with the same settings and data."""
-    checkpoint = load_checkpoint(newest)
-    if checkpoint.manifest.config_hash != trainer.config_hash:
-        hint = (
-            "give the settings and data it was made with (training.precision too, if another machine chose it), "
-            "or another --out"
-        )
-        raise ConfigError("the checkpoint was made with other settings or data", file=newest, hint=hint)
-    trainer.restore(checkpoint)
-    trainer.progress.finished = trainer.progress.finished and trainer.is_over()
 
 
 def main() -> None:

@@ -194,7 +194,7 @@ def test_evaluate_prints_scores_with_intervals_and_signatures(dragoman: Command,
     assert (tmp_path / "hypotheses").read_text().split("\n")[:-1] == outputs
     tree = json.loads(dragoman("evaluate", *arguments, "--json").out)
     assert [row["name"] for row in tree["scores"]] == ["exact", "chrf", "bleu"]
-    assert (tree["lines"], tree["decoding"]["beam_size"], tree["of"]) == (6, 2, str(model))
+    assert (tree["lines"], tree["decoding"]["beam_size"], tree["system"]) == (6, 2, str(model))
     assert tree["engine"].partition(" in ")[0] in ("native", "packed", "module")
     assert dragoman("evaluate", *arguments, "--report", tmp_path / "report.md").status == 0
     told = f"{model}: beam 2, length penalty 0.6 (gnmt), engine {tree['engine']}"

@@ -179,10 +179,10 @@ def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> 
     for number in result.truncated:
         print(f"warning: source {number} is too long and was cut", file=sys.stderr)
     if report is not None:
-        page = markdown_report(result.scores, result.breakdown, result.worst, of=_described(result, name))
+        page = markdown_report(result.scores, result.breakdown, result.worst, system=_described(result, name))
         report.write_text(page, encoding="utf-8", newline="\n")
     if as_json:
-        return print_json({"of": name, **result.to_dict()})
+        return print_json({"system": name, **result.to_dict()})
     print(*result.scores, sep="\n")
     for table in [] if result.breakdown is None else breakdown_tables(result.breakdown):
         print("", table.to_text(), sep="\n")

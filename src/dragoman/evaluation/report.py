@@ -84,10 +84,10 @@ def markdown_report(
     breakdown: Breakdown | None = None,
     worst: WorstSentences | None = None,
     *,
-    of: str | None = None,
+    system: str | None = None,
 ) -> str:
-    """Scores, what they are `of` if it is known, tables and sentences as one Markdown page."""
-    parts = ["# Evaluation", *([] if of is None else [f"Of {_literal(of)}"])]
+    """Scores, the system they are of if it is known, tables and sentences as one Markdown page."""
+    parts = ["# Evaluation", *([] if system is None else [f"Of {_literal(system)}"])]
     parts.append("\n".join(f"- {_literal(str(one))}" for one in scores))
     if breakdown is not None:
         parts += [table.to_markdown() for table in breakdown_tables(breakdown)]

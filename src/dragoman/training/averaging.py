@@ -13,8 +13,7 @@ from dragoman.config import SETTINGS_FILE
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
-from dragoman.models.description import WEIGHTS
-from dragoman.models.pretrained import check_fit, save_config, save_weights
+from dragoman.models.pretrained import WEIGHTS, check_fit, save_config, save_weights
 from dragoman.models.tensors import read_tensors
 from dragoman.text import TokenizerPair
 from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint

@@ -18,8 +18,7 @@ from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.description import WEIGHTS
-from dragoman.models.pretrained import fill, read_config, save_config, save_weights
+from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
@@ -28,7 +27,6 @@ from dragoman.training.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
     list_checkpoints,
-    load_checkpoint,
     newest_checkpoint,
 )
 from dragoman.training.defaults import PENALTY_KEYS, complete, describe, estimate_seconds
@@ -187,11 +185,11 @@ def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConf
         if (directory / CHECKPOINTS).is_dir() and allowed is not None:
             allowed = allowed - {"init_from"}  # it has begun already
         for key, value in values.items():
-            if stored[section][key] == value or value == "auto":  # what "auto" chose stands
+            if stored[section][key] == value:
                 continue
             if allowed is None or key in allowed:
                 stored[section][key] = value
-            else:
+            elif value != "auto":  # what "auto" chose stands
                 differing.append(f"{section}.{key}: {stored[section][key]!r} in the run, {value!r} now")
     if config.decoding.given & PENALTY_KEYS and "length_penalties" not in config.validation.given:
         stored["validation"]["length_penalties"] = None  # what is given now has not to be the best
@@ -232,12 +230,13 @@ class _Session:
         keep_few_products()  # before the first product, which tells the device's speed
         clean_temporaries(self.directory / CHECKPOINTS)
         newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
+        if newest is None:
+            self._check_untrained()
         start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
         self._complete(data, device, start)
         trainer = self._trainer(data, device, start)
         if newest is None:
-            self._check_untrained()
             self.log.forget_after(-1)
             self._describe(data)
             if note := doubt(data, self.config):
@@ -256,7 +255,7 @@ class _Session:
 
     def _check_untrained(self) -> None:
         """Refuse to train anew over a finished model whose checkpoints are gone."""
-        if (self.directory / SETTINGS_FILE).exists() and (self.directory / CARD).exists():
+        if (self.directory / CARD).exists():
             hint = "use the model as it is, or start a new run with training.init_from"
             file = self.directory / CHECKPOINTS
             raise ConfigError("the run is finished, and has no checkpoint to go on from", file=file, hint=hint)
@@ -353,14 +352,8 @@ class _Session:
         return Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
 
     def _restore(self, trainer: Trainer, newest: Path) -> None:
-        checkpoint = load_checkpoint(newest)
-        if checkpoint.manifest.config_hash != trainer.config_hash:
-            raise ConfigError(
-                "the checkpoint was made with other settings or data", file=newest, hint="start a new run"
-            )
-        trainer.restore(checkpoint)
+        trainer.restore(newest)
         progress = trainer.progress
-        progress.finished = progress.finished and trainer.is_over()
         self._describe(trainer.data)
         self.log.forget_after(progress.step)
         self.log.line(f"resumed at step {progress.step:,}, epoch {progress.epoch + 1}")

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
-from dragoman.errors import DivergenceError
+from dragoman.errors import ConfigError, DivergenceError
 from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.training.averaging import ExponentialMovingAverage
-from dragoman.training.checkpoint import Checkpoint, prune, save_checkpoint
+from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog, duration
@@ -74,13 +74,22 @@ class Trainer:
         """Where checkpoints lie."""
         return self.directory / "checkpoints"
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint, bit for bit."""
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint, bit for bit, and past its end if there is more to do now.
+
+        Raises:
+            ConfigError: it was made with other settings or data.
+        """
+        checkpoint = load_checkpoint(path)
+        if checkpoint.manifest.config_hash != self.config_hash:
+            hint = "give those it was made with, or start a new run"
+            raise ConfigError("the checkpoint was made with other settings or data", file=path, hint=hint)
         self.model.load_state_dict(checkpoint.tensors["model"])
         load_optimizer_state(self.optimizer, self.model, checkpoint.tensors["optimizer"])
         if self.average is not None:
             self.average.load(checkpoint.tensors["average"])
         self.progress = Progress.from_values(checkpoint.values["progress"])
+        self.progress.finished = self.progress.finished and self.is_over()
         self.saved = self.progress.step
 
     def run(self, stop: StopSignals) -> None:
