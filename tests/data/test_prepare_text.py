@@ -147,3 +147,8 @@ def test_prepared_data_must_be_of_the_sort_that_the_family_learns_from(tmp_path:
     with pytest.raises(DataError, match="needs a <mask>") as caught:
         prepare(named("masked"), tmp_path / "x")
     assert "--family masked" in (caught.value.hint or "")
+
+
+def test_a_text_has_no_matches(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a text has no sources to find matches for"):
+        prepare(config(tmp_path, fuzzy_matches=2), tmp_path / "out")

@@ -239,3 +239,12 @@ def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch
     wide = 2 * (config.model.num_encoder_layers + config.model.num_decoder_layers)
     products = 5 * (squares * 6 * d**3 + wide * (4 * d * d * ff + 2 * d**3))
     assert more == pytest.approx(100 * products / (defaults.SHARE_OF_PEAK * 1e9))
+
+
+def test_sources_with_matches_get_larger_batches_and_as_many_updates(data, tmp_path):
+    matched = prepare(small_config(tmp_path, "run", "data.fuzzy_matches=2"), tmp_path / "prepared")
+    plain, longer = (complete(make_config({"out": "run"}), one, torch.device("cpu"))[0] for one in (data, matched))
+    times = longer.training.batch_tokens / plain.training.batch_tokens
+    assert times == pytest.approx((matched.train.source_lengths.sum() + 200) / defaults.target_tokens(data), rel=0.01)
+    assert times > 2
+    assert longer.training.max_steps == plain.training.max_steps

@@ -144,6 +144,10 @@ class DataConfig(Section):
     max_length_ratio: Annotated[float, Bounds(gt=1)] | None = setting(
         default=None, description="leave out pairs whose token counts differ by more than this factor"
     )
+    fuzzy_matches: NotNegative = setting(
+        default=0,
+        description="of so many training pairs most like it each source is read with the targets; the model keeps all",
+    )
     drop_duplicates: bool = setting(default=False, description="keep one of each exactly repeated pair")
     drop_overlap: bool = setting(default=False, description="leave out training pairs whose source or target is in dev")
     repeat: tuple[Positive, ...] = setting(

@@ -79,6 +79,41 @@ class Corpora:
         train = TokenizerPair.train_one if self.is_text else TokenizerPair.train
         return train(kept, config.tokenizer, mask=config.model.family == "masked", report=report)
 
+    def with_matches(
+        self,
+        kept: Iterable[Pair],
+        tokenizers: TokenizerPair,
+        data: DataConfig,
+        report: Callable[[str], None],
+        *,
+        given: bool,
+    ) -> TokenizerPair:
+        """The tokenizers, with fuzzy matches from what is kept of the training part if the config asks for them.
+
+        Raises:
+            ConfigError: matches are asked for a text; or the tokenizers are those of a model that reads matches and the
+                config says none, or the other way round where that changes the source vocabulary.
+        """
+        count, had = data.fuzzy_matches, tokenizers.matching
+        if had is not None and not count:
+            hint = f"set data.fuzzy_matches = {had.count}"
+            raise ConfigError("the model to start from reads fuzzy matches, and none are asked for", hint=hint)
+        if not count:
+            return tokenizers
+        if self.is_text:
+            raise ConfigError("a text has no sources to find matches for", found=f"data.fuzzy_matches = {count}",
+                              hint="leave it out, or give pairs")  # fmt: skip
+        if given and had is None and not tokenizers.joint:
+            hint = "set data.fuzzy_matches = 0, or start from nothing"
+            raise ConfigError("a model of two vocabularies cannot begin to read fuzzy matches", found=count, hint=hint)
+        plain = tokenizers.without_matches()
+        pairs = encode_pairs(kept, plain, data, Counts(unit=self.unit))
+        found = plain.with_matches(
+            ((source, target) for _, source, target in pairs), count=count, limit=data.max_source_tokens
+        )
+        report(f"matches: each source is read with the targets of the {count} training pairs most like it")
+        return found
+
     def encode(
         self, kept: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool
     ) -> Iterator[Encoded]:

@@ -193,7 +193,8 @@ def _build(
     kept_dev = list(drop_texts(dev, counts["dev"]))
     seen = SeenKeys.of(kept_dev) if data.drop_overlap else None
     kept = KeptPairs(corpora.train, data, chosen, seen, counts["train"])
-    tokenizers = tokenizers or corpora.train_tokenizers(kept, config, report)
+    plain = tokenizers or corpora.train_tokenizers(kept, config, report)
+    tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
     size = max(len(tokenizers.source), len(tokenizers.target))
 
@@ -203,7 +204,7 @@ def _build(
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
 
-    pairs = corpora.encode(kept, tokenizers, data, counts["train"], limit_ratio=True)
+    pairs = corpora.encode(kept, tokenizers.for_training(), data, counts["train"], limit_ratio=True)
     train = TokenStore.write(folder / "train", _repeated(pairs, data.repeats), vocabulary_size=size)
     for part, count in counts.items():
         _tell(part, count, report)

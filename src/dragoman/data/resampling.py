@@ -97,6 +97,9 @@ def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
             kinds = " and ".join(dict.fromkeys(tokenizers[side].kind for side in chosen))
             hint = f"leave training.{key} out, or set tokenizer.kind = {kind}"
             raise ConfigError(f"{key} is for {kind} tokenizers", found=kinds, hint=hint)
+        if 0 in found and data.tokenizers.matching is not None:
+            hint = "set training.sampled_sides = target"
+            raise ConfigError("sources with fuzzy matches are not cut anew in each epoch", found=key, hint=hint)
         for side in found:
             tokenizer = tokenizers[side]
             assert isinstance(tokenizer, SentencePieceTokenizer)

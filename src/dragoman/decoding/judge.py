@@ -123,7 +123,7 @@ def evaluate(
         metrics=metrics, target_language=target_language or translator.languages.target,
         lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
-        unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
+        unknown=[count_unknown(translator.tokenizers.own_source, text) for text in sources] if breakdown else None,
     )  # fmt: skip
 
 

@@ -93,7 +93,8 @@ class Translator:
         for one, pretrained, pair in zip(paths, loaded, pairs, strict=True):
             _check_sizes(one, pretrained.config, pair)
             if _vocabularies(pair) != _vocabularies(pairs[0]):
-                raise ModelError("an ensemble needs the same tokenizers", file=one, expected=f"those of {paths[0]}")
+                expected = f"those of {paths[0]}"
+                raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
         models = [pretrained.model for pretrained in loaded]
         return cls(models, pairs[0], decoding, languages, engine, precision)
 
@@ -373,6 +374,7 @@ def _check_sizes(path: Path, config: ModelConfig, tokenizers: TokenizerPair) -> 
             raise ModelError(f"the {side} vocabulary does not fit the model", file=path, expected=rows, found=size)
 
 
-def _vocabularies(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
-    source, target = tokenizers.source, tokenizers.target
-    return source.pieces(range(len(source))), target.pieces(range(len(target)))
+def _vocabularies(tokenizers: TokenizerPair) -> tuple[list[str], list[str], tuple[int, str] | None]:
+    source, target, matching = tokenizers.source, tokenizers.target, tokenizers.matching
+    matches = None if matching is None else (matching.count, matching.sha256)
+    return source.pieces(range(len(source))), target.pieces(range(len(target))), matches

@@ -5,15 +5,19 @@ What only training needs (`tokenizer_training`), and each kind of tokenizer, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
 from dragoman.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from dragoman.text.matching_tokenizer import MatchingTokenizer
+
+MATCHES = "matches.safetensors"
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
 
 
@@ -23,15 +27,57 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """A tokenizer for each side; with a joint vocabulary both are the same object."""
+    """A tokenizer for each side; with a joint vocabulary both are the same object.
+
+    Attributes:
+        source: of sources as the model reads them.
+        target: of targets.
+        matching: the same as `source`, where that adds fuzzy matches to the text.
+    """
 
     source: Tokenizer
     target: Tokenizer
+    matching: MatchingTokenizer | None = None
+
+    @property
+    def own_source(self) -> Tokenizer:
+        """Of the text of a source alone."""
+        return self.source if self.matching is None else self.matching.source
 
     @property
     def joint(self) -> bool:
         """Whether both sides share one vocabulary."""
-        return self.source is self.target
+        return self.own_source is self.target
+
+    def read(self, ids: Sequence[int]) -> list[int]:
+        """The ids of a source's text as the model reads them: with matches, if it has them."""
+        return list(ids) if self.matching is None else self.matching.with_matches(ids)
+
+    def without_matches(self) -> TokenizerPair:
+        """The same, of the texts alone."""
+        return TokenizerPair(self.own_source, self.target)
+
+    def with_matches(
+        self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, count: int, limit: int
+    ) -> TokenizerPair:
+        """The same, but sources go on with the targets of the pairs most like them (`MatchingTokenizer`).
+
+        Args:
+            pairs: source and target ids, unframed.
+            count: matches at most.
+            limit: ids of a source with its matches at most.
+        """
+        from dragoman.text.matching_tokenizer import MatchingTokenizer
+
+        matching = MatchingTokenizer.of(self.own_source, self.target, pairs, count=count, limit=limit)
+        return TokenizerPair(matching, self.target, matching)
+
+    def for_training(self) -> TokenizerPair:
+        """The same for the pairs that are matched: none finds itself."""
+        if self.matching is None:
+            return self
+        matching = self.matching.for_training()
+        return replace(self, source=matching, matching=matching)
 
     @classmethod
     def train(
@@ -80,12 +126,19 @@ class TokenizerPair:
         return cls(tokenizer, tokenizer)
 
     def save(self, directory: str | Path) -> None:
-        """Write `tokenizer.model` or `vocabulary.json`, or for two vocabularies a `.source.` and a `.target.` file."""
-        folder = Path(directory)
-        if self.joint:
-            self.source.save(folder / _file_name(self.source, ""))
+        """Write `tokenizer.model` or `vocabulary.json`, or for two vocabularies a `.source.` and a `.target.` file.
+
+        The pairs that fuzzy matches are taken from stand in `matches.safetensors`.
+        """
+        folder, own = Path(directory), self.own_source
+        if self.matching is None:
+            (folder / MATCHES).unlink(missing_ok=True)
         else:
-            self.source.save(folder / _file_name(self.source, ".source"))
+            self.matching.save(folder / MATCHES)
+        if self.joint:
+            own.save(folder / _file_name(own, ""))
+        else:
+            own.save(folder / _file_name(own, ".source"))
             self.target.save(folder / _file_name(self.target, ".target"))
 
     @classmethod
@@ -99,15 +152,24 @@ class TokenizerPair:
         joint = _load(folder, "")
         source, target = _load(folder, ".source"), _load(folder, ".target")
         if joint is not None and source is None and target is None:
-            return cls(joint, joint)
+            return cls._with_saved_matches(folder, joint, joint)
         if joint is None and source is not None and target is not None:
-            return cls(source, target)
+            return cls._with_saved_matches(folder, source, target)
         raise DataError(
             "the directory does not hold one tokenizer for both sides, nor one for each",
             file=folder,
             expected="tokenizer.model or vocabulary.json, or both tokenizer.source.model and tokenizer.target.model",
             found=", ".join(sorted(_present(folder))) or "none",
         )
+
+    @classmethod
+    def _with_saved_matches(cls, folder: Path, source: Tokenizer, target: Tokenizer) -> TokenizerPair:
+        if not (folder / MATCHES).exists():
+            return cls(source, target)
+        from dragoman.text.matching_tokenizer import MatchingTokenizer
+
+        matching = MatchingTokenizer.load(folder / MATCHES, source, target)
+        return cls(matching, target, matching)
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:

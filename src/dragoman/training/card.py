@@ -15,6 +15,7 @@ from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.decoding import Tuning
 from dragoman.files import json_text, write_bytes
+from dragoman.text.tokenizer_pair import MATCHES
 from dragoman.training.progress import Progress
 from dragoman.training.validate import MOST_TRAINING_PAIRS, Validation
 
@@ -169,6 +170,9 @@ def data_section(data: Prepared) -> str:
     """What was read, and what of it was kept."""
     rows = [f"| `{Path(name).name}` | `{digest}` |" for name, digest in sorted(data.hashes.items())]
     counts = [f"- {part}: {count}" for part, count in data.counts.items()]
+    if (matching := data.tokenizers.matching) is not None:
+        counts += ["", f"Beside each source it reads {matching}. They are kept with it, in `{MATCHES}`:",
+                   "who has the model has them."]  # fmt: skip
     return "\n".join(["## Data\n", *counts, "", "| file | SHA-256 of its content |", "|---|---|", *rows, ""])
 
 

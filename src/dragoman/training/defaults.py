@@ -138,7 +138,8 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         _choose_for_pairs(choices, data, symbols=symbols)
     else:
         _choose_for_text(choices)
-    _choose_training(choices, tokens, size.symbol_epochs if symbols else size.epochs, device)
+    epochs = size.symbol_epochs if symbols else size.epochs
+    _choose_training(choices, tokens, epochs, device, longer=_longer(data, tokens))
     _choose_rates(choices, symbols=symbols)
     _choose_optimizer(choices, decays=pairs and tokens < DECAY_BELOW, symbols=symbols)
     if (metric := choices.config.validation.metric) not in task.metrics:
@@ -205,15 +206,23 @@ def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
     return {**size.model, "num_heads": heads}
 
 
-def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device) -> None:
+def _longer(data: Prepared, tokens: int) -> float:
+    """How many tokens of sources with their matches there are for one of the targets; 1 without matches."""
+    if data.tokenizers.matching is None:
+        return 1.0
+    return max(1.0, (int(data.train.source_lengths.sum()) + len(data.train)) / tokens)
+
+
+def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device, *, longer: float = 1.0) -> None:
     least, most = (1024 if tokens < SIZES[0].below else 2048, 4096) if device.type == "cpu" else (4096, 16384)
     batch = min(max(tokens // 150 // 256 * 256, least), most)
     precision, why = choose_precision(choices.config.model.d_model or 0, device)
     choices.choose("training", why, {"precision": precision})
     bounds = f"within {least:,} and {most:,} on {device.type}"
-    choices.choose("training", f"for some 150 updates an epoch, {bounds}", {"batch_tokens": batch})
+    batch, and_longer = round(batch * longer), f", {longer:.1f} times as many for the matches" if longer > 1 else ""
+    choices.choose("training", f"for some 150 updates an epoch, {bounds}{and_longer}", {"batch_tokens": batch})
     training = choices.config.training
-    updates = max(1, round(tokens / ((training.batch_tokens or batch) * training.accumulate)))
+    updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate)))
     steps = max(1000, epochs * updates)
     least_steps = ", 1,000 updates at least" if steps > epochs * updates else ""
     why = f"{steps / updates:.0f} epochs of {updates} updates{least_steps}"

@@ -32,6 +32,8 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
     sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
+    if tokenizers.matching is not None:
+        sides["beside each source"] = str(tokenizers.matching)
     return {
         "directory": str(directory),
         "parameters": count_parameters(loaded.model),

@@ -54,7 +54,7 @@ CHANGEABLE: dict[str, set[str] | None] = {
 }  # fmt: skip
 # Settings younger than some checkpoints: where they are as if they were not, they do not count.
 LATER = {
-    "data": {"repeat"},
+    "data": {"fuzzy_matches", "repeat"},
     "model": {"init", "word_dropout"},
     "tokenizer": {"symbols"},
     "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},

@@ -1,0 +1,162 @@
+"""A source tokenizer that goes on with the targets of the training pairs most like what it reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dragoman.errors import DataError
+from dragoman.files import write_bytes
+from dragoman.text.matches import PairIndex, Rows
+from dragoman.text.tokenizer import BOS, Kind, SpecialIds, Tokenizer
+
+FORMAT = 1
+_NAMES = ("source.tokens", "source.offsets", "target.tokens", "target.offsets")
+
+
+class MatchingTokenizer(SpecialIds):
+    """Sources followed by the targets of their fuzzy matches, each after a `<s>` (Bulté and Tezcan 2019).
+
+    With one vocabulary for both sides the ids of targets are what they are; with two, the source's ids are followed by
+    those of the target, so that a letter and a sound that are spelled alike are told apart.
+
+    Args:
+        source: of the text itself.
+        target: of the matches.
+        index: the training pairs.
+        count: matches at most.
+        limit: ids at most; a match that would go beyond is left out, and those after it.
+        but_equal: leave out pairs whose source is the text itself: for training, where each would find itself.
+    """
+
+    def __init__(
+        self,
+        source: Tokenizer,
+        target: Tokenizer,
+        index: PairIndex,
+        *,
+        count: int,
+        limit: int,
+        but_equal: bool = False,
+    ) -> None:
+        super().__init__()
+        self.source, self.target, self.index = source, target, index
+        self.count, self.limit, self.but_equal = count, limit, but_equal
+        self._first = 0 if source is target else len(source)
+
+    @classmethod
+    def of(
+        cls, source: Tokenizer, target: Tokenizer, pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+        *, count: int, limit: int,
+    ) -> MatchingTokenizer:  # fmt: skip
+        """One that knows these pairs of unframed ids."""
+        sources, targets = zip(*pairs, strict=True)
+        return cls(source, target, PairIndex(Rows.of(sources), Rows.of(targets)), count=count, limit=limit)
+
+    @property
+    def kind(self) -> Kind:
+        """How texts are cut."""
+        return self.source.kind
+
+    def __str__(self) -> str:
+        return f"the targets of the {self.count} most like it of {len(self.index.sources):,} training pairs"
+
+    def __len__(self) -> int:
+        """Number of ids: of the source, and where it has a vocabulary of its own of the target too."""
+        return self._first + len(self.target)
+
+    def for_training(self) -> MatchingTokenizer:
+        """The same for the pairs that it knows: none finds itself."""
+        options = {"count": self.count, "limit": self.limit}
+        return type(self)(self.source, self.target, self.index, but_equal=True, **options)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text and then, each after a `<s>`, of the targets of its matches."""
+        return self.with_matches(self.source.encode(text))
+
+    def with_matches(self, own: Sequence[int]) -> list[int]:
+        """The ids of a source, unframed, and then those of its matches, as `encode` gives them."""
+        ids = list(own)
+        found = self.index.nearest(ids, self.count, but_equal=self.but_equal) if ids else []
+        for match in found:
+            target = self.index.targets.row(match)
+            if len(ids) + 1 + len(target) > self.limit:
+                break
+            ids += [BOS, *(token + self._first for token in target)]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text itself, without its matches."""
+        ids = list(ids)
+        return self.source.decode(ids[: ids.index(BOS)] if BOS in ids else ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable piece for each id."""
+        first, source, target = self._first, self.source, self.target
+        return [piece for i in ids for piece in (source.pieces([i]) if i < first else target.pieces([i - first]))]
+
+    @property
+    def sha256(self) -> str:
+        """Of the pairs."""
+        return digest(self._parts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the pairs and the settings, as a safetensors file; the tokenizers have files of their own."""
+        from safetensors.numpy import save
+
+        settings = {"format": FORMAT, "count": self.count, "limit": self.limit, "sha256": self.sha256}
+        # One entry only: the library writes several in random order.
+        write_bytes(Path(path), save(self._parts, {"matches": json.dumps(settings)}))
+
+    @property
+    def _parts(self) -> dict[str, np.ndarray]:
+        return dict(zip(_NAMES, (*self.index.sources, *self.index.targets), strict=True))
+
+    @classmethod
+    def load(cls, path: str | Path, source: Tokenizer, target: Tokenizer) -> MatchingTokenizer:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: it is missing, damaged, or its ids are not those of the tokenizers.
+        """
+        parts, settings = _read(Path(path))
+        sources, targets = Rows(*(parts[name] for name in _NAMES[:2])), Rows(*(parts[name] for name in _NAMES[2:]))
+        sizes = (len(source), len(target))
+        fit = all(rows.are_of(size) for rows, size in zip((sources, targets), sizes, strict=True))
+        if not fit or len(sources) != len(targets):
+            raise DataError("the pairs to be matched are not those of the tokenizers", file=path)
+        return cls(source, target, PairIndex(sources, targets), count=settings["count"], limit=settings["limit"])
+
+
+def digest(parts: dict[str, np.ndarray]) -> str:
+    """SHA-256 of the arrays of a file of pairs."""
+    found = hashlib.sha256()
+    for name in _NAMES:
+        found.update(np.ascontiguousarray(parts[name]).data)
+    return found.hexdigest()
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            names = list(file.keys())
+            parts = {name: file.get_tensor(name) for name in names}
+            settings = json.loads((file.metadata() or {})["matches"])
+        sound = (
+            set(parts) == set(_NAMES)
+            and settings["format"] == FORMAT
+            and all(type(settings[name]) is int and settings[name] > 0 for name in ("count", "limit"))
+            and settings["sha256"] == digest(parts)
+        )
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError("cannot read the pairs to be matched", file=path, found=error) from error
+    if not sound:
+        raise DataError("the pairs to be matched are damaged, or of an unknown format", file=path)
+    return parts, settings

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingConfig
+from dragoman.data import Prepared, prepare
+from dragoman.data.resampling import EpochStores
+from dragoman.errors import ConfigError
+from dragoman.text import BOS, TokenizerPair
+
+WORDS = ("cat", "cats", "cot", "cots", "dog", "dogs", "dot", "dots", "god", "cat")
+
+
+def settings(folder: Path, kind: str = "word", **data: object) -> TrainConfig:
+    folder.mkdir(exist_ok=True)
+    held = ("cads", "toe")
+    for part, words in (("t", WORDS), ("d", held)):
+        (folder / f"{part}.g").write_text("".join(" ".join(word) + "\n" for word in words))
+        (folder / f"{part}.p").write_text("".join(" ".join(word.upper()) + "\n" for word in words))
+    files = {"source": "t.g", "target": "t.p", "dev_source": "d.g", "dev_target": "d.p"}
+    paths = {key: (str(folder / name),) for key, name in files.items()}
+    return TrainConfig(
+        out="unused", data=DataConfig.from_dict({**paths, **data}), tokenizer=TokenizerConfig(kind=kind, joint=False)
+    )
+
+
+def shown(made: Prepared, part: str, row: int) -> str:
+    return " ".join(made.tokenizers.source.pieces(getattr(made, part).source(row).tolist()))
+
+
+def test_training_pairs_find_others_and_held_out_ones_any(tmp_path: Path) -> None:
+    said: list[str] = []
+    made = prepare(settings(tmp_path / "in", fuzzy_matches=2), tmp_path / "out", report=said.append)
+    assert "matches: each source is read with the targets of the 2 training pairs most like it" in said
+    assert shown(made, "train", 1) == "c a t s <s> C A T <s> C O T S"
+    for row, word in enumerate(WORDS):
+        own, *found = shown(made, "train", row).split(" <s> ")
+        assert own == " ".join(word)
+        assert len(found) == 2
+        assert " ".join(word.upper()) not in found
+    for row, text in enumerate(made.dev_source):
+        ids = made.dev.source(row).tolist()
+        assert ids == made.tokenizers.source.encode(text)
+        assert ids.count(BOS) == 2
+    assert Prepared.open(tmp_path / "out").tokenizers.source.encode("c a t") == made.tokenizers.source.encode("c a t")
+
+
+def test_other_data_without_them(tmp_path: Path) -> None:
+    plain = prepare(settings(tmp_path / "in"), tmp_path / "plain")
+    made = prepare(settings(tmp_path / "in", fuzzy_matches=1), tmp_path / "out")
+    assert plain.key != made.key
+    assert plain.tokenizers.matching is None
+    assert shown(plain, "train", 1) == "c a t s"
+    assert [made.train.target(row).tolist() for row in range(10)] == [
+        plain.train.target(row).tolist() for row in range(10)
+    ]
+
+
+def test_lengths_are_limited_by_the_text_alone(tmp_path: Path) -> None:
+    limits = {"max_source_tokens": 8, "max_length_ratio": 1.5}
+    made = prepare(settings(tmp_path / "in", fuzzy_matches=2, **limits), tmp_path / "out")
+    assert made.counts["train"].kept == len(WORDS)
+    assert made.train.source_lengths.max() == 8
+    short = prepare(settings(tmp_path / "in", fuzzy_matches=2, max_source_tokens=3), tmp_path / "short")
+    assert short.counts["train"].kept == sum(len(word) <= 3 for word in WORDS)
+    assert short.train.source_lengths.max() == 3
+
+
+def test_a_model_that_reads_matches_goes_on_with_those_of_the_new_pairs(tmp_path: Path) -> None:
+    first = prepare(settings(tmp_path / "in", fuzzy_matches=1), tmp_path / "first")
+    config = settings(tmp_path / "in", fuzzy_matches=2)
+    (tmp_path / "in" / "t.g").write_text("c o o l\ng o o d s\nt o a d\n")
+    (tmp_path / "in" / "t.p").write_text("C O G\nG O D S\nT O D\n")
+    made = prepare(config, tmp_path / "next", tokenizers=first.tokenizers)
+    assert made.tokenizers.source.pieces(made.tokenizers.source.encode("g o o d"))[:9] == [*"good", "<s>", *"GODS"]
+    with pytest.raises(ConfigError, match=r"data\.fuzzy_matches = 1"):
+        prepare(settings(tmp_path / "in"), tmp_path / "none", tokenizers=first.tokenizers)
+
+
+def test_a_model_of_two_vocabularies_cannot_begin_to_read_matches(tmp_path: Path) -> None:
+    first = prepare(settings(tmp_path / "in"), tmp_path / "first")
+    with pytest.raises(ConfigError, match="cannot begin to read fuzzy matches"):
+        prepare(settings(tmp_path / "in", fuzzy_matches=1), tmp_path / "next", tokenizers=first.tokenizers)
+    joint = TokenizerPair(first.tokenizers.target, first.tokenizers.target)
+    prepare(settings(tmp_path / "in", fuzzy_matches=1), tmp_path / "joint", tokenizers=joint)
+
+
+def test_sources_with_matches_are_not_cut_anew(tmp_path: Path) -> None:
+    config = settings(tmp_path / "in", fuzzy_matches=1)
+    made = prepare(config.replace({"tokenizer": {"kind": "bpe", "vocab_size": 280}}), tmp_path / "out")
+    drawn = TrainingConfig(bpe_dropout=0.1)
+    with pytest.raises(ConfigError, match="sampled_sides = target"):
+        EpochStores(made, drawn)
+    store = EpochStores(made, drawn.replace({"sampled_sides": "target"})).of(0)
+    assert [store.source(row).tolist() for row in range(10)] == [made.train.source(row).tolist() for row in range(10)]

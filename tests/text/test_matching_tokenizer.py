@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load, save
+
+from dragoman.errors import DataError
+from dragoman.text import BOS, TokenizerPair, Vocabulary
+from dragoman.text.matching_tokenizer import MatchingTokenizer, digest
+from dragoman.text.tokenizer import SPECIALS
+
+PAIRS = (("c a t", "K AE T"), ("c a t s", "K AE T S"), ("d o g", "D AO G"), ("c o t", "K AA T"))
+LETTERS = Vocabulary("word", [*SPECIALS, *"acdgost"])
+SOUNDS = Vocabulary("word", [*SPECIALS, "AA", "AE", "AO", "D", "G", "K", "S", "T"])
+BOTH = Vocabulary("word", [*SPECIALS, *"acdgost", "AA", "AE", "AO", "D", "G", "K", "S", "T"])
+
+
+def pair(*, joint: bool = False, count: int = 2, limit: int = 99) -> TokenizerPair:
+    plain = TokenizerPair(BOTH, BOTH) if joint else TokenizerPair(LETTERS, SOUNDS)
+    ids = [(plain.source.encode(source), plain.target.encode(target)) for source, target in PAIRS]
+    return plain.with_matches(ids, count=count, limit=limit)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_source_goes_on_with_the_targets_of_its_matches(joint: bool) -> None:
+    tokenizers = pair(joint=joint)
+    ids = tokenizers.source.encode("c o t s")
+    assert tokenizers.source.pieces(ids) == ["c", "o", "t", "s", "<s>", "K", "AA", "T", "<s>", "K", "AE", "T", "S"]
+    assert tokenizers.source.decode(ids) == "c o t s"
+    assert tokenizers.read(tokenizers.own_source.encode("c o t s")) == ids
+    assert tokenizers.joint == joint
+    assert len(tokenizers.source) == (len(BOTH) if joint else len(LETTERS) + len(SOUNDS))
+    assert max(ids) < len(tokenizers.source)
+
+
+def test_a_letter_and_a_sound_spelled_alike_have_ids_of_their_own() -> None:
+    same = Vocabulary("word", [*SPECIALS, "a", "b"])
+    plain = TokenizerPair(same, Vocabulary("word", [*SPECIALS, "a", "b"]))
+    ids = plain.with_matches([([4, 5], [4, 5])], count=1, limit=9).source.encode("a b")
+    assert ids == [4, 5]  # of a single source every stretch is as common as can be
+    ids = plain.with_matches([([4, 5], [4, 5]), ([5], [5])], count=1, limit=9).source.encode("a b")
+    assert ids == [4, 5, BOS, 4 + 6, 5 + 6]
+
+
+def test_in_training_no_pair_finds_itself() -> None:
+    tokenizers = pair()
+    assert tokenizers.source.pieces(tokenizers.source.encode("c a t"))[3:7] == ["<s>", "K", "AE", "T"]
+    assert tokenizers.for_training().source.pieces(tokenizers.for_training().source.encode("c a t"))[3:8] == [
+        "<s>", "K", "AE", "T", "S",
+    ]  # fmt: skip
+    plain = tokenizers.without_matches()
+    assert plain.for_training() is plain
+    assert plain.read([4]) == [4]
+
+
+def test_no_match_goes_beyond_the_limit() -> None:
+    assert len(pair(limit=8).source.encode("c o t s")) == 8
+    assert len(pair(limit=7).source.encode("c o t s")) == 4
+    assert len(pair(limit=2).source.encode("c o t s")) == 4  # the text itself is whole
+
+
+def test_an_empty_text_has_no_matches() -> None:
+    assert pair().source.encode("") == []
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_saved_and_loaded_it_reads_the_same_and_is_the_same_file(tmp_path: Path, joint: bool) -> None:
+    made = pair(joint=joint)
+    made.save(tmp_path)
+    loaded = TokenizerPair.load(tmp_path)
+    assert loaded.joint == joint
+    assert loaded.source.encode("c o t s") == made.source.encode("c o t s")
+    before = (tmp_path / "matches.safetensors").read_bytes()
+    loaded.for_training().save(tmp_path)
+    assert (tmp_path / "matches.safetensors").read_bytes() == before
+    loaded.without_matches().save(tmp_path)
+    assert TokenizerPair.load(tmp_path).matching is None
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    pair().save(tmp_path)
+    path = tmp_path / "matches.safetensors"
+    whole = path.read_bytes()
+
+    def refused() -> str:
+        with pytest.raises(DataError) as caught:
+            MatchingTokenizer.load(path, LETTERS, SOUNDS)
+        assert caught.value.file == str(path)
+        return str(caught.value)
+
+    path.write_bytes(whole[:-1])
+    assert "cannot read" in refused()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "damaged" in refused()
+    path.write_bytes(save(load(whole), {"matches": json.dumps({"format": 1, "count": 0, "limit": 9})}))
+    assert "damaged" in refused()
+    parts = load(whole) | {"source.offsets": load(whole)["source.offsets"][::-1].copy()}
+    settings = {"format": 1, "count": 1, "limit": 9, "sha256": digest(parts)}
+    path.write_bytes(save(parts, {"matches": json.dumps(settings)}))
+    assert "not those of the tokenizers" in refused()
+    path.write_bytes(save(load(whole)))
+    assert "cannot read" in refused()
+    path.unlink()
+    assert "cannot read" in refused()
+    path.write_bytes(whole)
+    with pytest.raises(DataError, match="not those of the tokenizers"):
+        MatchingTokenizer.load(path, Vocabulary("word", [*SPECIALS, "a"]), SOUNDS)
