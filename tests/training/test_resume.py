@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from runs import digests, events, losses, small_config, train_until_killed
 
+from dragoman.config import make_config
 from dragoman.errors import ConfigError, DragomanError, LockedError
 from dragoman.training import train
 from dragoman.training.judging import Judge
@@ -160,3 +161,25 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_from_there(tmp_path, numbe
     train(small_config(tmp_path, "whole"), quiet=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
     assert digests(tmp_path / "stopped") == digests(tmp_path / "whole")
+
+
+def test_the_same_files_elsewhere_are_the_same_but_exchanged_or_changed_ones_are_not(tmp_path):
+    config = small_config(tmp_path, "run", "max_steps=2")
+    train(config, quiet=True)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("source.txt", "target.txt"):
+        shutil.copy(tmp_path / name, moved)
+    source, target = str(moved / "source.txt"), str(moved / "target.txt")
+
+    def again(**data: list[str]) -> int:
+        tree = {"out": str(tmp_path / "run"), "data": data}
+        return train(make_config(tree), resume=True, quiet=True).progress.step
+
+    assert again(source=[source], target=[target]) == 2
+    for data in ({"source": [target], "target": [source]}, {"source": [source, source]}, {"target": [source]}):
+        with pytest.raises(ConfigError, match="keeps its data"):
+            again(**data)
+    (moved / "target.txt").write_text("changed\n")
+    with pytest.raises(ConfigError, match=r"(?s)target\.txt: a resumed run keeps its data.*target\.txt"):
+        again(target=[target])

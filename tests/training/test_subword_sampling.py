@@ -9,7 +9,7 @@ from dragoman.config import make_config
 from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.training import train
-from dragoman.training.run import config_hash
+from dragoman.training.resuming import config_hash
 from dragoman.training.trainer import Trainer
 
 BPE = ("tokenizer.kind=bpe", "vocab_size=300", "batch_tokens=512", "max_steps=24", "save_every=3")
@@ -72,7 +72,7 @@ def test_checkpoints_from_before_a_setting_was_there_are_still_their_runs(tmp_pa
     config = small_config(tmp_path)
     assert config_hash(config, "k") != config_hash(small_config(tmp_path, "run", "bpe_dropout=0.1"), "k")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dragoman.training.run.LATER", {})
+        patch.setattr("dragoman.training.resuming.LATER", {})
         whole = config_hash(config, "k")
     assert config_hash(config, "k") != whole
     assert config_hash(small_config(tmp_path, "run", "r_drop=0.0", "model.init=xavier"), "k") == config_hash(

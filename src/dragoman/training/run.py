@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from dragoman.config import FILE_KEYS, SECTIONS, SETTINGS_FILE, Family, TrainConfig, make_config, read_toml, write_toml
+from dragoman.config import FILE_KEYS, SETTINGS_FILE, Family, TrainConfig, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
 from dragoman.engines import choose_device
@@ -20,7 +16,6 @@ from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.text import TokenizerPair
-from dragoman.text.lines import file_hash
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -29,12 +24,13 @@ from dragoman.training.checkpoint import (
     list_checkpoints,
     newest_checkpoint,
 )
-from dragoman.training.defaults import PENALTY_KEYS, complete, describe, estimate_seconds
+from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
+from dragoman.training.resuming import check_same_files, config_hash, reconciled
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
@@ -42,24 +38,6 @@ from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation, doubt
 
 CARD = "README.md"
-# What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
-CHANGEABLE: dict[str, set[str] | None] = {
-    "data": set(FILE_KEYS),
-    "training": {
-        "average_last", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps", "patience",
-        "save_every", "tensorboard", "threads",
-    },
-    "validation": {"every", "length_penalties", "max_sentences"},
-    "decoding": None,
-}  # fmt: skip
-# Settings younger than some checkpoints: where they are as if they were not, they do not count.
-LATER = {
-    "data": {"fuzzy_matches", "repeat"},
-    "model": {"init", "word_dropout"},
-    "tokenizer": {"symbols"},
-    "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},
-    "validation": {"tokenize"},
-}
 
 
 @dataclass(frozen=True)
@@ -154,7 +132,7 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     make_directory(directory)
     with RunLock(directory):
         remove_temporaries(directory)
-        config = _reconciled(config, directory, resume)
+        config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
             try:
                 return _Session(config, directory, log, given_files).train()
@@ -162,56 +140,6 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
-
-
-def _reconciled(config: TrainConfig, directory: Path, resume: bool) -> TrainConfig:
-    """The settings to train with: those stored, where a run is resumed, with what may be changed."""
-    stored_file = directory / SETTINGS_FILE
-    if not stored_file.exists():
-        return config
-    if not resume:
-        hint = "give resume (--resume) to go on with it, or another out (--out)"
-        raise ConfigError("there is a run here already", file=directory, hint=hint)
-    stored = make_config(read_toml(stored_file)).to_dict()
-    check_meant(config, stored["model"]["family"])
-    given = config.to_dict(unset=False, none=False)
-    differing = []
-    for section, values in given.items():
-        if not isinstance(values, Mapping):
-            continue
-        allowed = CHANGEABLE.get(section, set())
-        if stored["training"]["schedule"] == "cosine" and allowed is not None:
-            allowed = allowed - {"max_steps"}  # it shapes the whole curve
-        if (directory / CHECKPOINTS).is_dir() and allowed is not None:
-            allowed = allowed - {"init_from"}  # it has begun already
-        for key, value in values.items():
-            if stored[section][key] == value:
-                continue
-            if allowed is None or key in allowed:
-                stored[section][key] = value
-            elif value != "auto":  # what "auto" chose stands
-                differing.append(f"{section}.{key}: {stored[section][key]!r} in the run, {value!r} now")
-    if config.decoding.given & PENALTY_KEYS and "length_penalties" not in config.validation.given:
-        stored["validation"]["length_penalties"] = None  # what is given now has not to be the best
-    if differing:
-        raise ConfigError(
-            "a resumed run keeps its settings, but these differ:\n  " + "\n  ".join(differing),
-            file=stored_file,
-            hint="leave them out, or start a new run (with training.init_from to begin from these weights)",
-        )
-    return make_config({**stored, "out": str(directory)})
-
-
-def config_hash(config: TrainConfig, data_key: str) -> str:
-    """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
-    tree: dict[str, Any] = config.to_dict()
-    del tree["out"]
-    for section, keys in CHANGEABLE.items():
-        tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
-    for section, keys in LATER.items():
-        plain = SECTIONS[section]().to_dict()
-        tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v != plain[k]}
-    return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 
 class _Session:
@@ -308,10 +236,7 @@ class _Session:
         """The data of the run that is resumed; files given again must be the same ones, wherever they are now."""
         settings = self.config.data
         data = Prepared.open(self.directory / "data" if settings.prepared is None else Path(settings.prepared))
-        paths = [path for key in sorted(self.given_files - {"prepared"}) for path in getattr(settings, key)]
-        if changed := [path for path in paths if file_hash(path) not in data.hashes.values()]:
-            hint = "leave the files out to go on with the data of the run, or start a new one"
-            raise ConfigError("a resumed run keeps its data, but this file has changed", file=changed[0], hint=hint)
+        check_same_files(settings, self.given_files, data, self.directory)
         return data
 
     def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
