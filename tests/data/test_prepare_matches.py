@@ -93,5 +93,7 @@ def test_sources_with_matches_are_not_cut_anew(tmp_path: Path) -> None:
     drawn = TrainingConfig(bpe_dropout=0.1)
     with pytest.raises(ConfigError, match="sampled_sides = target"):
         EpochStores(made, drawn)
-    store = EpochStores(made, drawn.replace({"sampled_sides": "target"})).of(0)
-    assert [store.source(row).tolist() for row in range(10)] == [made.train.source(row).tolist() for row in range(10)]
+    store, plain = (
+        EpochStores(made, one).of(0) for one in (drawn.replace({"sampled_sides": "target"}), TrainingConfig())
+    )
+    assert [store.source(row).tolist() for row in range(10)] == [plain.source(row).tolist() for row in range(10)]

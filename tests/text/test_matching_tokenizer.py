@@ -44,15 +44,12 @@ def test_a_letter_and_a_sound_spelled_alike_have_ids_of_their_own() -> None:
     assert ids == [4, 5, BOS, 4 + 6, 5 + 6]
 
 
-def test_in_training_no_pair_finds_itself() -> None:
+def test_the_text_alone_is_known_again() -> None:
     tokenizers = pair()
-    assert tokenizers.source.pieces(tokenizers.source.encode("c a t"))[3:7] == ["<s>", "K", "AE", "T"]
-    assert tokenizers.for_training().source.pieces(tokenizers.for_training().source.encode("c a t"))[3:8] == [
-        "<s>", "K", "AE", "T", "S",
-    ]  # fmt: skip
-    plain = tokenizers.without_matches()
-    assert plain.for_training() is plain
-    assert plain.read([4]) == [4]
+    assert tokenizers.matching is not None
+    assert tokenizers.matching.own(tokenizers.source.encode("c a t")) == tokenizers.own_source.encode("c a t")
+    assert tokenizers.matching.own(tokenizers.own_source.encode("c a t")) == tokenizers.own_source.encode("c a t")
+    assert tokenizers.without_matches().read([4]) == [4]
 
 
 def test_no_match_goes_beyond_the_limit() -> None:
@@ -73,7 +70,7 @@ def test_saved_and_loaded_it_reads_the_same_and_is_the_same_file(tmp_path: Path,
     assert loaded.joint == joint
     assert loaded.source.encode("c o t s") == made.source.encode("c o t s")
     before = (tmp_path / "matches.safetensors").read_bytes()
-    loaded.for_training().save(tmp_path)
+    loaded.save(tmp_path)
     assert (tmp_path / "matches.safetensors").read_bytes() == before
     loaded.without_matches().save(tmp_path)
     assert TokenizerPair.load(tmp_path).matching is None

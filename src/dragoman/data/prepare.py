@@ -2,6 +2,7 @@
 
 ```
 train/  dev/                            token stores
+pool.npy                                of fuzzy matches: which training pairs are alike
 tokenizer*.model  vocabulary*.json      tokenizers
 dev.source.txt  dev.target.txt          the held-out texts
 report.json                             the corpus report
@@ -26,12 +27,14 @@ from typing import Any
 from dragoman.config import FILE_KEYS, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.pools import POOL, PoolMaker, Pools
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import flush_directory, write_new_file
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
+from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 FORMAT = 1
 _NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
@@ -62,6 +65,7 @@ class Prepared:
         held_out: whether the dev pairs were split off the training pairs.
         is_text: lines of a text, not pairs.
         key: hash of files and settings; equal keys, equal data.
+        pools: of which fuzzy matches are drawn in training; None without.
     """
 
     directory: Path
@@ -77,6 +81,7 @@ class Prepared:
     held_out: bool
     is_text: bool
     key: str
+    pools: Pools | None = None
 
     @classmethod
     def open(cls, directory: str | Path, *, verify: bool = False) -> Prepared:
@@ -101,11 +106,13 @@ class Prepared:
             report = TypeAdapter(kind).validate_json((directory / "report.json").read_bytes())
         except ValidationError as error:
             raise DataError("not a corpus report", file=directory / "report.json", found=error) from error
+        train, tokenizers = TokenStore.open(directory / "train", verify=verify), TokenizerPair.load(directory)
+        matching = tokenizers.matching
         return cls(
             directory=directory,
-            train=TokenStore.open(directory / "train", verify=verify),
+            train=train,
             dev=TokenStore.open(directory / "dev", verify=verify),
-            tokenizers=TokenizerPair.load(directory),
+            tokenizers=tokenizers,
             dev_source=_read_texts(directory / "dev.source.txt"),
             dev_target=_read_texts(directory / "dev.target.txt"),
             counts={part: Counts.from_dict(count) for part, count in facts["counts"].items()},
@@ -115,6 +122,7 @@ class Prepared:
             held_out=facts["held_out"],
             is_text=facts["is_text"],
             key=facts["key"],
+            pools=None if matching is None else Pools.load(directory / POOL, matching, len(train)),
         )
 
 
@@ -204,8 +212,8 @@ def _build(
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
 
-    pairs = corpora.encode(kept, tokenizers.for_training(), data, counts["train"], limit_ratio=True)
-    train = TokenStore.write(folder / "train", _repeated(pairs, data.repeats), vocabulary_size=size)
+    pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
+    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size)
     for part, count in counts.items():
         _tell(part, count, report)
     if data.repeat:
@@ -219,6 +227,17 @@ def _build(
         "joint": tokenizers.joint,
         "settings": {"data": config.data.to_dict(), "tokenizer": config.tokenizer.to_dict()},
     }
+
+
+def _write_train(
+    folder: Path, pairs: Iterable[tuple[list[int], list[int]]], matching: MatchingTokenizer | None, size: int
+) -> TokenStore:
+    if matching is None:
+        return TokenStore.write(folder / "train", pairs, vocabulary_size=size)
+    maker = PoolMaker(matching)
+    train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)
+    maker.pools().save(folder / POOL)
+    return train
 
 
 def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[list[int], list[int]]]:

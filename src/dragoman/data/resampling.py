@@ -1,4 +1,4 @@
-"""Subword regularisation: each epoch cuts the training texts into other pieces (Kudo 2018; Provilkov et al. 2020).
+"""Each epoch sees the training pairs anew: in other pieces (Kudo 2018; Provilkov et al. 2020), beside other matches.
 
 The texts come back from the stored ids, exactly, so any prepared data will do. What an epoch sees is a pure function
 of the data, the settings, the seed and the epoch's number, and in another process the same where SentencePiece draws by
@@ -46,13 +46,13 @@ class EpochStores:
     """
 
     def __init__(self, data: Prepared, settings: TrainingConfig) -> None:
-        self._plain, self._seed = data.train, settings.seed
+        self._plain, self._pools, self._seed = data.train, data.pools, settings.seed
         self._samplers = list(_samplers(data, settings))
         self._newest: tuple[int, TokenStore] | None = None
 
     def of(self, epoch: int) -> TokenStore:
-        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled."""
-        if not self._samplers:
+        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
+        if not self._samplers and self._pools is None:
             return self._plain
         if self._newest is None or self._newest[0] != epoch:
             self._newest = (epoch, self._sampled(epoch))
@@ -60,6 +60,8 @@ class EpochStores:
 
     def _sampled(self, epoch: int) -> TokenStore:
         changed = {SIDES[one.side]: list(self._rows(one, epoch)) for one in self._samplers}
+        if self._pools is not None:
+            changed["source"] = list(self._pools.drawn(self._plain, self._seed, epoch))
         return self._plain.with_rows(changed)
 
     def _rows(self, sampler: _Sampler, epoch: int) -> Iterator[list[int]]:

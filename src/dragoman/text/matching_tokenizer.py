@@ -31,7 +31,6 @@ class MatchingTokenizer(SpecialIds):
         index: the training pairs.
         count: matches at most.
         limit: ids at most; a match that would go beyond is left out, and those after it.
-        but_equal: leave out pairs whose source is the text itself: for training, where each would find itself.
     """
 
     def __init__(
@@ -42,11 +41,10 @@ class MatchingTokenizer(SpecialIds):
         *,
         count: int,
         limit: int,
-        but_equal: bool = False,
     ) -> None:
         super().__init__()
         self.source, self.target, self.index = source, target, index
-        self.count, self.limit, self.but_equal = count, limit, but_equal
+        self.count, self.limit = count, limit
         self._first = 0 if source is target else len(source)
 
     @classmethod
@@ -70,30 +68,32 @@ class MatchingTokenizer(SpecialIds):
         """Number of ids: of the source, and where it has a vocabulary of its own of the target too."""
         return self._first + len(self.target)
 
-    def for_training(self) -> MatchingTokenizer:
-        """The same for the pairs that it knows: none finds itself."""
-        options = {"count": self.count, "limit": self.limit}
-        return type(self)(self.source, self.target, self.index, but_equal=True, **options)
-
     def encode(self, text: str) -> list[int]:
         """Ids of a text and then, each after a `<s>`, of the targets of its matches."""
         return self.with_matches(self.source.encode(text))
 
     def with_matches(self, own: Sequence[int]) -> list[int]:
         """The ids of a source, unframed, and then those of its matches, as `encode` gives them."""
+        return self.joined(own, self.index.nearest(own, self.count) if len(own) else [])
+
+    def joined(self, own: Sequence[int], matches: Iterable[int]) -> list[int]:
+        """The ids of a source, unframed, and then those of these pairs' targets."""
         ids = list(own)
-        found = self.index.nearest(ids, self.count, but_equal=self.but_equal) if ids else []
-        for match in found:
+        for match in matches:
             target = self.index.targets.row(match)
             if len(ids) + 1 + len(target) > self.limit:
                 break
             ids += [BOS, *(token + self._first for token in target)]
         return ids
 
+    def own(self, ids: Sequence[int]) -> list[int]:
+        """What of these ids is the source itself."""
+        ids = list(ids)
+        return ids[: ids.index(BOS)] if BOS in ids else ids
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text itself, without its matches."""
-        ids = list(ids)
-        return self.source.decode(ids[: ids.index(BOS)] if BOS in ids else ids)
+        return self.source.decode(self.own(ids))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """A readable piece for each id."""

@@ -6,7 +6,7 @@ What only training needs (`tokenizer_training`), and each kind of tokenizer, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +71,6 @@ class TokenizerPair:
 
         matching = MatchingTokenizer.of(self.own_source, self.target, pairs, count=count, limit=limit)
         return TokenizerPair(matching, self.target, matching)
-
-    def for_training(self) -> TokenizerPair:
-        """The same for the pairs that are matched: none finds itself."""
-        if self.matching is None:
-            return self
-        matching = self.matching.for_training()
-        return replace(self, source=matching, matching=matching)
 
     @classmethod
     def train(

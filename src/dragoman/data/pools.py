@@ -1,0 +1,105 @@
+"""The training pairs nearest to each training pair, of which every epoch draws others to be read beside it.
+
+The same matches in every epoch would tell the model which pair it sees, and it would learn the targets by heart.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.data.store import TokenStore
+from dragoman.errors import DataError
+from dragoman.files import write_new_file
+from dragoman.text.matching_tokenizer import MatchingTokenizer
+
+POOL = "pool.npy"
+SIZE = 8  # of a pool
+# Of two that follow each other in a pool the nearer one is so much likelier to be drawn first.
+NEARER = 1.25
+# So often a source is read alone: sources unlike all others will be too.
+ALONE = 0.1
+_NONE = -1
+_STREAM = 77  # sets these draws apart from others of the same seed and epoch
+
+
+class Pools:
+    """For each training pair the numbers of those most like it, itself left out.
+
+    Args:
+        matching: knows the pairs.
+        nearest: their numbers, nearest first, int32 [pairs, SIZE]; -1 where there are no more.
+    """
+
+    def __init__(self, matching: MatchingTokenizer, nearest: np.ndarray) -> None:
+        self.matching, self.nearest = matching, nearest
+
+    def drawn(self, store: TokenStore, seed: int, epoch: int) -> Iterator[list[int]]:
+        """The sources of an epoch, each with matches drawn from its pool, nearer ones first; some alone.
+
+        Args:
+            store: the training pairs.
+            seed: of the run.
+            epoch: counted from 0.
+        """
+        draw = np.random.default_rng([seed, epoch, _STREAM])
+        keys = draw.exponential(size=self.nearest.shape) * NEARER ** np.arange(SIZE)
+        keys[self.nearest == _NONE] = np.inf
+        places = np.sort(np.argsort(keys, axis=1)[:, : self.matching.count], axis=1)
+        places[draw.random(len(places)) < ALONE] = SIZE
+        padded = np.pad(self.nearest, ((0, 0), (0, 1)), constant_values=_NONE)
+        for row, found in enumerate(np.take_along_axis(padded, places, axis=1).tolist()):
+            own = self.matching.own(store.source(row).tolist())
+            yield self.matching.joined(own, (match for match in found if match != _NONE))
+
+    def save(self, path: Path) -> None:
+        """Write the numbers."""
+        data = io.BytesIO()
+        np.save(data, self.nearest, allow_pickle=False)
+        write_new_file(path, data.getvalue())
+
+    @classmethod
+    def load(cls, path: Path, matching: MatchingTokenizer, pairs: int) -> Pools:
+        """Read what `save` wrote for so many training pairs.
+
+        Raises:
+            DataError: it is missing, damaged, or of other pairs.
+        """
+        try:
+            nearest = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError("cannot read which pairs are alike", file=path, found=error) from error
+        sound = nearest.dtype == np.int32 and nearest.shape == (pairs, SIZE)
+        if not sound or nearest.min(initial=0) < _NONE or nearest.max(initial=_NONE) >= len(matching.index.sources):
+            raise DataError("the numbers of pairs that are alike do not fit the data", file=path)
+        return cls(matching, nearest)
+
+
+class PoolMaker:
+    """Gives training pairs their nearest matches, and remembers more of them.
+
+    Args:
+        matching: knows the pairs.
+    """
+
+    def __init__(self, matching: MatchingTokenizer) -> None:
+        self._matching = matching
+        self._found: list[list[int]] = []
+
+    def read(self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
+        """Pairs of ids, their sources with the nearest matches."""
+        last: Sequence[int] | None = None
+        found: list[int] = []
+        for source, target in pairs:
+            if source != last:  # pairs that are repeated follow each other
+                last, found = source, self._matching.index.nearest(source, SIZE, but_equal=True)
+            self._found.append(found)
+            yield self._matching.joined(source, found[: self._matching.count]), target
+
+    def pools(self) -> Pools:
+        """Of all that was read."""
+        rows = [[*found, *[_NONE] * (SIZE - len(found))] for found in self._found]
+        return Pools(self._matching, np.array(rows, np.int32).reshape(len(rows), SIZE))
