@@ -9,11 +9,12 @@ import pytest
 
 from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingConfig
 from dragoman.data import Prepared, prepare
-from dragoman.data.pools import SIZE, Pools
+from dragoman.data.pools import PER_MATCH, Pools
 from dragoman.data.resampling import EpochStores
 from dragoman.errors import DataError
 
 COUNT = 60
+SIZE = 2 * PER_MATCH
 
 
 def prepared(folder: Path, **data: object) -> Prepared:

@@ -17,7 +17,7 @@ from dragoman.files import write_new_file
 from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 POOL = "pool.npy"
-SIZE = 8  # of a pool
+PER_MATCH = 4  # so many of a pool for each match that is read
 # Of two that follow each other in a pool the nearer one is so much likelier to be drawn first.
 NEARER = 1.25
 # So often a source is read alone: sources unlike all others will be too.
@@ -31,7 +31,7 @@ class Pools:
 
     Args:
         matching: knows the pairs.
-        nearest: their numbers, nearest first, int32 [pairs, SIZE]; -1 where there are no more.
+        nearest: their numbers, nearest first, int32 [pairs, pool]; -1 where there are no more.
     """
 
     def __init__(self, matching: MatchingTokenizer, nearest: np.ndarray) -> None:
@@ -46,10 +46,11 @@ class Pools:
             epoch: counted from 0.
         """
         draw = np.random.default_rng([seed, epoch, _STREAM])
-        keys = draw.exponential(size=self.nearest.shape) * NEARER ** np.arange(SIZE)
+        size = self.nearest.shape[1]
+        keys = draw.exponential(size=self.nearest.shape) * NEARER ** np.arange(size)
         keys[self.nearest == _NONE] = np.inf
         places = np.sort(np.argsort(keys, axis=1)[:, : self.matching.count], axis=1)
-        places[draw.random(len(places)) < ALONE] = SIZE
+        places[draw.random(len(places)) < ALONE] = size
         padded = np.pad(self.nearest, ((0, 0), (0, 1)), constant_values=_NONE)
         for row, found in enumerate(np.take_along_axis(padded, places, axis=1).tolist()):
             own = self.matching.own(store.source(row).tolist())
@@ -72,10 +73,15 @@ class Pools:
             nearest = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise DataError("cannot read which pairs are alike", file=path, found=error) from error
-        sound = nearest.dtype == np.int32 and nearest.shape == (pairs, SIZE)
+        sound = nearest.dtype == np.int32 and nearest.shape == (pairs, pool_size(matching))
         if not sound or nearest.min(initial=0) < _NONE or nearest.max(initial=_NONE) >= len(matching.index.sources):
             raise DataError("the numbers of pairs that are alike do not fit the data", file=path)
         return cls(matching, nearest)
+
+
+def pool_size(matching: MatchingTokenizer) -> int:
+    """How many pairs a pool has."""
+    return PER_MATCH * matching.count
 
 
 class PoolMaker:
@@ -86,7 +92,7 @@ class PoolMaker:
     """
 
     def __init__(self, matching: MatchingTokenizer) -> None:
-        self._matching = matching
+        self._matching, self._size = matching, pool_size(matching)
         self._found: list[list[int]] = []
 
     def read(self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
@@ -95,11 +101,11 @@ class PoolMaker:
         found: list[int] = []
         for source, target in pairs:
             if source != last:  # pairs that are repeated follow each other
-                last, found = source, self._matching.index.nearest(source, SIZE, but_equal=True)
+                last, found = source, self._matching.index.nearest(source, self._size, but_equal=True)
             self._found.append(found)
             yield self._matching.joined(source, found[: self._matching.count]), target
 
     def pools(self) -> Pools:
         """Of all that was read."""
-        rows = [[*found, *[_NONE] * (SIZE - len(found))] for found in self._found]
-        return Pools(self._matching, np.array(rows, np.int32).reshape(len(rows), SIZE))
+        rows = [[*found, *[_NONE] * (self._size - len(found))] for found in self._found]
+        return Pools(self._matching, np.array(rows, np.int32).reshape(len(rows), self._size))
