@@ -10,7 +10,7 @@ import pytest
 from dragoman.decoding import Translator
 from dragoman.errors import ModelError
 from dragoman.training import train
-from training.runs import small_config
+from training.runs import events, small_config
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +88,16 @@ def test_a_model_of_other_pairs_goes_on_from_it(run: Path) -> None:
     (run.parent / "more").mkdir()
     made = train(small_config(run.parent / "more", "run", *settings), resume=False).directory
     assert len(own_parts(Translator.from_pretrained(made), "ba ce di")) == 3
+
+
+def test_a_resumed_run_draws_the_matches_it_would_have_drawn(tmp_path: Path) -> None:
+    settings = ("data.fuzzy_matches=2", "model.dropout=0.1")
+    for name, steps in (("whole", (40,)), ("parts", (13, 40))):
+        for number, most in enumerate(steps):
+            train(small_config(tmp_path, name, *settings, f"max_steps={most}"), resume=number > 0, quiet=True)
+    whole, parts = ([row["loss"] for row in events(tmp_path / name, "train")] for name in ("whole", "parts"))
+    assert len(whole) == 40
+    assert whole == parts
+    assert (tmp_path / "whole" / "model.safetensors").read_bytes() == (
+        tmp_path / "parts" / "model.safetensors"
+    ).read_bytes()
