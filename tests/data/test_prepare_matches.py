@@ -7,7 +7,7 @@ import pytest
 from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingConfig
 from dragoman.data import Prepared, prepare
 from dragoman.data.resampling import EpochStores
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
 from dragoman.text import BOS, TokenizerPair
 
 WORDS = ("cat", "cats", "cot", "cots", "dog", "dogs", "dot", "dots", "god", "cat")
@@ -66,6 +66,14 @@ def test_lengths_are_limited_by_the_text_alone(tmp_path: Path) -> None:
     short = prepare(settings(tmp_path / "in", fuzzy_matches=2, max_source_tokens=3), tmp_path / "short")
     assert short.counts["train"].kept == sum(len(word) <= 3 for word in WORDS)
     assert short.train.source_lengths.max() == 3
+
+
+def test_no_pair_left_is_told_as_without_matches(tmp_path: Path) -> None:
+    config = settings(tmp_path / "in", fuzzy_matches=2, max_target_tokens=3)
+    for name in ("t.g", "t.p"):
+        (tmp_path / "in" / name).write_text("t o o l o n g\n")
+    with pytest.raises(DataError, match="no training pair is left"):
+        prepare(config, tmp_path / "out")
 
 
 def test_a_model_that_reads_matches_goes_on_with_those_of_the_new_pairs(tmp_path: Path) -> None:

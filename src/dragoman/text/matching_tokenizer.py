@@ -53,8 +53,9 @@ class MatchingTokenizer(SpecialIds):
         *, count: int, limit: int,
     ) -> MatchingTokenizer:  # fmt: skip
         """One that knows these pairs of unframed ids."""
-        sources, targets = zip(*pairs, strict=True)
-        return cls(source, target, PairIndex(Rows.of(sources), Rows.of(targets)), count=count, limit=limit)
+        known = list(pairs)
+        index = PairIndex(Rows.of(one for one, _ in known), Rows.of(one for _, one in known))
+        return cls(source, target, index, count=count, limit=limit)
 
     @property
     def kind(self) -> Kind:
