@@ -66,6 +66,7 @@ class Prepared:
         is_text: lines of a text, not pairs.
         key: hash of files and settings; equal keys, equal data.
         pools: of which fuzzy matches are drawn in training; None without.
+        files: the hashes of the files that each setting named, in their order; of older data unknown.
     """
 
     directory: Path
@@ -81,7 +82,8 @@ class Prepared:
     held_out: bool
     is_text: bool
     key: str
-    pools: Pools | None = None
+    pools: Pools | None
+    files: dict[str, list[str]]
 
     @classmethod
     def open(cls, directory: str | Path, *, verify: bool = False) -> Prepared:
@@ -122,6 +124,7 @@ class Prepared:
             held_out=facts["held_out"],
             is_text=facts["is_text"],
             key=facts["key"],
+            files=_hashes_by_setting(facts),
             pools=None if matching is None else Pools.load(directory / POOL, matching, len(train)),
         )
 
@@ -227,6 +230,12 @@ def _build(
         "joint": tokenizers.joint,
         "settings": {"data": config.data.to_dict(), "tokenizer": config.tokenizer.to_dict()},
     }
+
+
+def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
+    named, hashes = facts.get("settings", {}).get("data", {}), facts["hashes"]
+    keys = [key for key in FILE_KEYS if key != "prepared" and key in named and set(named[key]) <= set(hashes)]
+    return {key: [hashes[path] for path in named[key]] for key in keys}
 
 
 def _write_train(

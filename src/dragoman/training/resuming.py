@@ -90,29 +90,24 @@ def config_hash(config: TrainConfig, data_key: str) -> str:
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 
-def check_same_files(settings: DataConfig, given: Set[str], data: Prepared, directory: Path) -> None:
+def check_same_files(settings: DataConfig, given: Set[str], data: Prepared) -> None:
     """Refuse files that do not say what those of the run said, each in its place; wherever they are now.
 
     Args:
         settings: the files as they are named now.
         given: which keys of them were named.
         data: of the run.
-        directory: of the run.
 
     Raises:
         ConfigError: one has changed, is another one, or there are more or fewer.
     """
-    stored = make_config(read_toml(directory / SETTINGS_FILE)).data
     for key in sorted(given - {"prepared"}):
-        paths, before = getattr(settings, key), getattr(stored, key)
-        changed = [path for path, old in zip(paths, before, strict=False) if file_hash(path) != data.hashes.get(old)]
-        if changed or len(paths) != len(before):
-            hint = "leave the files out to go on with the data of the run, or start a new one"
-            found = f"data.{key} = {', '.join(paths)}"
+        paths = getattr(settings, key)
+        hashes, before = [file_hash(path) for path in paths], data.files.get(key)
+        same = set(hashes) <= set(data.hashes.values()) if before is None else hashes == before
+        if not same:
             raise ConfigError(
-                "a resumed run keeps its data, but this file has changed, or is another one",
-                file=changed[0] if changed else None,
-                expected=f"what was in {', '.join(before) or 'none'}",
-                found=found,
-                hint=hint,
+                "a resumed run keeps its data, but a file has changed, or is another one",
+                found=f"data.{key} = {', '.join(paths)}",
+                hint="leave the files out to go on with the data of the run, or start a new one",
             )

@@ -236,7 +236,7 @@ class _Session:
         """The data of the run that is resumed; files given again must be the same ones, wherever they are now."""
         settings = self.config.data
         data = Prepared.open(self.directory / "data" if settings.prepared is None else Path(settings.prepared))
-        check_same_files(settings, self.given_files, data, self.directory)
+        check_same_files(settings, self.given_files, data)
         return data
 
     def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
