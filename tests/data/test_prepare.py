@@ -228,6 +228,17 @@ def test_settings_that_prepared_data_do_not_have_are_refused(tmp_path: Path) -> 
         prepare(TrainConfig(out="x", data=other), "x")
 
 
+def test_settings_that_were_not_there_when_data_were_prepared_are_refused(tmp_path: Path) -> None:
+    made = prepare(config(tmp_path), tmp_path / "out")
+    facts = json.loads((made.directory / "prepared.json").read_text())
+    del facts["settings"]["data"]["fuzzy_matches"]
+    (made.directory / "prepared.json").write_text(json.dumps(facts))
+    off = DataConfig(prepared=str(made.directory), fuzzy_matches=0)
+    assert prepare(TrainConfig(out="x", data=off), "x").key == made.key
+    with pytest.raises(ConfigError, match=r"data\.fuzzy_matches: 0 for the data, 2 now"):
+        prepare(TrainConfig(out="x", data=off.replace({"fuzzy_matches": 2})), "x")
+
+
 def test_what_was_chosen_for_prepared_data_stands(tmp_path: Path) -> None:
     files = config(tmp_path).data
     prepare(TrainConfig(out="x", data=files), tmp_path / "out")

@@ -299,7 +299,8 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
     differing = []
     for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
         given = json.loads(json.dumps(settings.to_dict(unset=False)))
-        known = made.get(section, {})
+        # Data from before a setting existed were made as its default has it; some of the oldest name none at all.
+        known = type(settings)().to_dict() | made[section] if section in made else {}
         for key in sorted(given.keys() & known.keys() - _NOT_CONTENT):
             if known[key] != given[key]:
                 made_with = "left open" if known[key] is None else repr(known[key])

@@ -66,10 +66,11 @@ class _Stretches(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """Stretches by their weights, and each of their sources beside the number of its stretch."""
+    """Stretches by their weights, the sources that have any, and which source has which stretch, by their places."""
 
     weights: np.ndarray
     sources: np.ndarray
+    places: np.ndarray
     owners: np.ndarray
 
 
@@ -101,18 +102,19 @@ class PairIndex:
         """
         shared = self._shared(ids)
         seen = np.zeros(len(shared.weights), bool)
-        taken = self._equal(ids) if but_equal else np.empty(0, np.int64)
+        allowed = self._shortness[shared.sources]
+        if but_equal:
+            allowed[np.isin(shared.sources, self._equal(ids))] = 0
         found: list[int] = []
-        while len(shared.weights) and len(found) < count:
+        while len(shared.sources) and len(found) < count:
             weights = shared.weights * np.where(seen, COVERED, 1)
-            scores = np.bincount(shared.sources, weights[shared.owners], len(self.sources)) * self._shortness
-            scores[taken] = 0
+            scores = np.bincount(shared.places, weights[shared.owners], len(shared.sources)) * allowed
             best = int(scores.argmax())
             if not scores[best] > 0:
                 break
-            found.append(best)
-            taken = np.append(taken, self._equal(self.sources.row(best)))
-            seen[shared.owners[shared.sources == best]] = True
+            found.append(int(shared.sources[best]))
+            allowed[np.isin(shared.sources, self._equal(self.sources.row(found[-1])))] = 0
+            seen[shared.owners[shared.places == best]] = True
         return found
 
     def _shared(self, ids: Sequence[int]) -> _Shared:
@@ -124,7 +126,8 @@ class PairIndex:
         sizes = starts[places + 1] - starts[places]
         runs = [sources[starts[place] : starts[place + 1]] for place in places]
         weights = np.log(len(self.sources) / sizes)
-        return _Shared(weights, np.concatenate([sources[:0], *runs]), np.repeat(np.arange(len(places)), sizes))
+        candidates, which = np.unique(np.concatenate([sources[:0], *runs]), return_inverse=True)
+        return _Shared(weights, candidates, which, np.repeat(np.arange(len(places)), sizes))
 
     def _equal(self, ids: Sequence[int]) -> np.ndarray:
         """The pairs whose source is these ids."""
