@@ -8,7 +8,7 @@ from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingCo
 from dragoman.data import Prepared, prepare
 from dragoman.data.resampling import EpochStores
 from dragoman.errors import ConfigError, DataError
-from dragoman.text import BOS, TokenizerPair
+from dragoman.text import BOS, TokenizerPair, choices
 
 WORDS = ("cat", "cats", "cot", "cots", "dog", "dogs", "dot", "dots", "god", "cat")
 
@@ -58,6 +58,41 @@ def test_other_data_without_them(tmp_path: Path) -> None:
     ]
 
 
+def test_many_pairs_of_two_sorts_of_symbols_are_matched_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(name: str, given: TokenizerPair | None = None, **data: object) -> int:
+        made = prepare(settings(tmp_path / "in", **data), tmp_path / name, tokenizers=given, report=said.append)
+        return made.tokenizers.count_of_matches
+
+    said: list[str] = []
+    monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(WORDS) + 1)
+    assert count("few") == 0
+    monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(WORDS))
+    assert count("many") == choices.MATCHES
+    assert "10 pairs of symbols, which the model keeps; data.fuzzy_matches = 0 does without" in said[-3]
+    monkeypatch.setattr(choices, "MOST_TO_MATCH", len(WORDS) - 1)
+    assert count("too many") == 0
+    monkeypatch.setattr(choices, "MOST_TO_MATCH", len(WORDS))
+    assert count("none", fuzzy_matches=0) == 0
+    first = prepare(settings(tmp_path / "in", fuzzy_matches=1), tmp_path / "one").tokenizers
+    assert count("next", first) == 1, "as the model to start from"
+    assert count("plain", first.without_matches()) == 0
+    joint = settings(tmp_path / "in").replace({"tokenizer": {"kind": "word", "joint": True}})
+    assert prepare(joint, tmp_path / "joint").tokenizers.count_of_matches == 0
+    monkeypatch.setattr(choices, "MOST_SYMBOLS", 3)
+    assert count("text") == 0
+
+
+def test_prepared_data_say_how_many_matches_were_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(WORDS))
+    prepare(settings(tmp_path / "in"), tmp_path / "out")
+    two, none = (DataConfig(prepared=str(tmp_path / "out"), fuzzy_matches=count) for count in (2, 0))
+    assert prepare(TrainConfig(out="x", data=two), "x").tokenizers.count_of_matches == 2
+    with pytest.raises(ConfigError, match=r"data\.fuzzy_matches: 2 for the data, 0 now"):
+        prepare(TrainConfig(out="x", data=none), "x")
+
+
 def test_lengths_are_limited_by_the_text_alone(tmp_path: Path) -> None:
     limits = {"max_source_tokens": 8, "max_length_ratio": 1.5}
     made = prepare(settings(tmp_path / "in", fuzzy_matches=2, **limits), tmp_path / "out")
@@ -84,7 +119,7 @@ def test_a_model_that_reads_matches_goes_on_with_those_of_the_new_pairs(tmp_path
     made = prepare(config, tmp_path / "next", tokenizers=first.tokenizers)
     assert made.tokenizers.source.pieces(made.tokenizers.source.encode("g o o d"))[:9] == [*"good", "<s>", *"GODS"]
     with pytest.raises(ConfigError, match=r"data\.fuzzy_matches = 1"):
-        prepare(settings(tmp_path / "in"), tmp_path / "none", tokenizers=first.tokenizers)
+        prepare(settings(tmp_path / "in", fuzzy_matches=0), tmp_path / "none", tokenizers=first.tokenizers)
 
 
 def test_a_model_of_two_vocabularies_cannot_begin_to_read_matches(tmp_path: Path) -> None:

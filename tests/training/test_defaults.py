@@ -6,6 +6,7 @@ from runs import small_config, write_corpus
 
 from dragoman.config import TrainConfig, make_config
 from dragoman.data import Prepared, prepare
+from dragoman.text import choices
 from dragoman.training import defaults
 from dragoman.training.defaults import complete, describe, estimate_seconds
 
@@ -181,10 +182,10 @@ def test_penalties_are_tried_where_one_was_left_open_and_the_dev_set_says_enough
 
 def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
     symbols = chosen(450_000)
-    config, choices = complete(make_config({"out": "run"}), text, torch.device("cpu"))
+    config, made = complete(make_config({"out": "run"}), text, torch.device("cpu"))
     layers = [(one.model.num_encoder_layers, one.model.num_decoder_layers) for one in (symbols, config)]
     assert layers == [(3, 3), (2, 2)]
-    reasons = {choice.key: choice.reason for choice in choices}
+    reasons = {choice.key: choice.reason for choice in made}
     assert reasons["training.max_steps"].startswith("15 epochs")
     epochs = symbols.training.max_steps / round(450_000 / symbols.training.batch_tokens)
     assert epochs == pytest.approx(20, rel=0.01)
@@ -192,9 +193,9 @@ def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
 
 def test_words_of_a_text_are_no_symbols(chosen, data, monkeypatch):
     entries = len(data.tokenizers.target)
-    monkeypatch.setattr(defaults, "MOST_SYMBOLS", entries)
+    monkeypatch.setattr(choices, "MOST_SYMBOLS", entries)
     assert chosen(1000).validation.metric == "exact"
-    monkeypatch.setattr(defaults, "MOST_SYMBOLS", entries - 1)
+    monkeypatch.setattr(choices, "MOST_SYMBOLS", entries - 1)
     config = chosen(450_000)
     assert (config.validation.metric, config.decoding.length_penalty, config.model.dropout) == ("bleu", 1.0, 0.2)
     assert (config.training.learning_rate, config.training.muon_rate_factor) == (3e-3, 2.0)

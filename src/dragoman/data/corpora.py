@@ -20,6 +20,7 @@ from dragoman.text import (
     guess_language,
     text_report,
 )
+from dragoman.text.choices import choose_matches
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
@@ -90,11 +91,19 @@ class Corpora:
     ) -> TokenizerPair:
         """The tokenizers, with fuzzy matches from what is kept of the training part if the config asks for them.
 
+        Where it leaves that open, a model to start from stays as it is, and else the corpus decides (`choose_matches`).
+
         Raises:
             ConfigError: matches are asked for a text; or the tokenizers are those of a model that reads matches and the
                 config says none, or the other way round where that changes the source vocabulary.
         """
-        count, had = data.fuzzy_matches, tokenizers.matching
+        count, had, why = data.fuzzy_matches, tokenizers.matching, ""
+        if count is None and given:
+            count = tokenizers.count_of_matches
+        elif count is None:
+            pairs = sum(1 for _ in kept)
+            count = choose_matches(tokenizers.source, tokenizers.target, pairs)
+            why = f" ({pairs:,} pairs of symbols, which the model keeps; data.fuzzy_matches = 0 does without)"
         if had is not None and not count:
             hint = f"set data.fuzzy_matches = {had.count}"
             raise ConfigError("the model to start from reads fuzzy matches, and none are asked for", hint=hint)
@@ -111,7 +120,7 @@ class Corpora:
         found = plain.with_matches(
             ((source, target) for _, source, target in pairs), count=count, limit=data.max_source_tokens
         )
-        report(f"matches: each source is read with the targets of the {count} training pairs most like it")
+        report(f"matches: each source is read with the targets of the {count} training pairs most like it{why}")
         return found
 
     def encode(

@@ -38,6 +38,7 @@ from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 FORMAT = 1
 _NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
+_BEFORE = {"data": {"fuzzy_matches": 0}}  # what data did that were prepared before the setting existed
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
@@ -228,7 +229,10 @@ def _build(
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": len(one)} for side, one in sides.items()},
         "joint": tokenizers.joint,
-        "settings": {"data": config.data.to_dict(), "tokenizer": config.tokenizer.to_dict()},
+        "settings": {
+            "data": {**config.data.to_dict(), "fuzzy_matches": tokenizers.count_of_matches},
+            "tokenizer": config.tokenizer.to_dict(),
+        },
     }
 
 
@@ -299,8 +303,7 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
     differing = []
     for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
         given = json.loads(json.dumps(settings.to_dict(unset=False)))
-        # Data from before a setting existed were made as its default has it; some of the oldest name none at all.
-        known = type(settings)().to_dict() | made[section] if section in made else {}
+        known = {**_BEFORE.get(section, {}), **made.get(section, {})}
         for key in sorted(given.keys() & known.keys() - _NOT_CONTENT):
             if known[key] != given[key]:
                 made_with = "left open" if known[key] is None else repr(known[key])

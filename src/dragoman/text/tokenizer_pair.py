@@ -49,6 +49,11 @@ class TokenizerPair:
         """Whether both sides share one vocabulary."""
         return self.own_source is self.target
 
+    @property
+    def count_of_matches(self) -> int:
+        """How many fuzzy matches a source is read with; 0 is none."""
+        return 0 if self.matching is None else self.matching.count
+
     def read(self, ids: Sequence[int]) -> list[int]:
         """The ids of a source's text as the model reads them: with matches, if it has them."""
         return list(ids) if self.matching is None else self.matching.with_matches(ids)

@@ -3,9 +3,10 @@
 Sizes go by T, the number of target tokens of the training set (`SIZES`); a model of one text has the tokens of the text
 for T, and one stack of layers instead of two. A CPU alone goes no further than the third row. Where the target is a
 sequence of symbols (it has a word vocabulary of 1,000 entries at most) there may be more layers and epochs, and dropout
-is 0.1. An update has T/150 target tokens, within 1024 (2048 beyond the first row) and 4096 on a CPU, within 4096 and
-16384 elsewhere. Models of pairs have rotary positions, those of text a length penalty of 1.0, or when training ends
-another that 100 dev lines or more prove to be better.
+is 0.1; whether sources are read with matches is decided when the corpus is prepared (`text.choices`). An update has
+T/150 target tokens, within 1024 (2048 beyond the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models
+of pairs have rotary positions, those of text a length penalty of 1.0, or when training ends another that 100 dev lines
+or more prove to be better.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
@@ -29,7 +30,7 @@ from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
-from dragoman.text import Tokenizer
+from dragoman.text.choices import is_of_symbols
 from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import task_of
@@ -55,8 +56,6 @@ SIZES = (
     Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 10, 6, 10),
 )
 LARGEST_ON_CPU = 2
-# A word vocabulary of more entries is one of text. CMUdict has 43, SIGMORPHON's fifteen languages 390, captions 3,665.
-MOST_SYMBOLS = 1000
 # CMUdict: with 0.2 the loss of training pairs was 0.212 where that of the dev set was 0.234.
 SYMBOL_DROPOUT = 0.1
 # What training reaches of the speed of a large product: measured 0.6 to 0.9 on CPUs with these models.
@@ -129,7 +128,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
     size, reason = _size(tokens, device)
-    symbols = pairs and _is_of_symbols(data.tokenizers.target)
+    symbols = pairs and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
     if symbols:
         choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
@@ -146,11 +145,6 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
     return choices.config, choices.made
-
-
-def _is_of_symbols(tokenizer: Tokenizer) -> bool:
-    """Whether its lines are sequences of symbols from a closed set, such as sounds or actions, rather than text."""
-    return tokenizer.kind == "word" and len(tokenizer) <= MOST_SYMBOLS
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> None:
