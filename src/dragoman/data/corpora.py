@@ -20,7 +20,7 @@ from dragoman.text import (
     guess_language,
     text_report,
 )
-from dragoman.text.choices import choose_matches
+from dragoman.text.choices import choose_matches, is_of_symbols
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
@@ -101,7 +101,7 @@ class Corpora:
         if count is None and given:
             count = tokenizers.count_of_matches
         elif count is None:
-            pairs = sum(1 for _ in kept)
+            pairs = sum(1 for _ in kept) if is_of_symbols(tokenizers.target) else 0  # texts are not read for it
             count = choose_matches(tokenizers.source, tokenizers.target, pairs)
             why = f" ({pairs:,} pairs of symbols, which the model keeps; data.fuzzy_matches = 0 does without)"
         if had is not None and not count:
