@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -250,7 +251,10 @@ def test_info_tells_what_a_directory_holds(dragoman: Command, run: Path, model: 
     assert "  family = causal" in dragoman("info", causal_model).lines
 
 
-VERBS = ["train", "prepare", "translate", "evaluate", "compare", "score", "complete", "average", "info", "demo"]
+VERBS = [
+    "train", "prepare", "translate", "evaluate", "compare", "tune", "remember", "synthesize", "score", "complete",
+    "explain", "average", "info", "demo",
+]  # fmt: skip
 
 
 def test_help_names_every_verb_in_a_whole_sentence(dragoman: Command) -> None:
@@ -281,3 +285,18 @@ def test_a_reader_that_goes_away_is_no_error(model: Path, tmp_path: Path) -> Non
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 1
+
+
+def test_remember(run: Path, dragoman: Command, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    found = dragoman("remember", copy)
+    assert (found.status, found.err) == (0, "")
+    assert found.lines[-1].startswith("datastore: with weight ")
+    pairs = write(tmp_path / "more.tsv", ["ba ce\tce ba"])
+    tree = json.loads(dragoman("remember", copy, "--pairs", pairs, "--add", "--json").out)
+    assert tree["pairs"] == json.loads(dragoman("remember", copy, "--json").out)["pairs"] + 1
+    assert any(line.startswith("datastore: ") for line in dragoman("info", copy).lines)
+    assert dragoman("translate", copy, "--set", "knn_weight=0.5", stdin=b"ba ce\n").status == 0
+    refused = dragoman("remember", copy, "--source", pairs)
+    assert refused.status == 2
+    assert "source and target files go in pairs" in refused.err

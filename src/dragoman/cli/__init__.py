@@ -17,9 +17,12 @@ from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.training import average, demo, prepare, train
-from dragoman.cli.tuning import synthesize, tune
+from dragoman.cli.tuning import remember, synthesize, tune
 
-VERBS = (train, prepare, translate, evaluate, compare, tune, synthesize, score, complete, explain, average, info, demo)
+VERBS = (
+    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
+    demo,
+)  # fmt: skip
 
 
 def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:

@@ -1,4 +1,4 @@
-"""Verbs that make more of a model: tune, synthesize."""
+"""Verbs that make more of a model: tune, remember, synthesize."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
     Device,
+    DevSource,
+    DevTarget,
     Engine,
     Ensemble,
     Json,
     Lowercase,
     Model,
+    Pairs,
     Precision,
+    Source,
+    Target,
     Tokenize,
     argument_text,
     input_lines,
     open_output,
     open_translator,
     print_json,
+    silent,
 )
 
 T = TypeVar("T")
@@ -87,6 +93,38 @@ def tune(
     best = result.best.decoding
     chosen = ("beam_size", "length_penalty", "length_penalty_formula")
     print("saved:" if save else "best:", ", ".join(f"{name} = {getattr(best, name)}" for name in chosen))
+
+
+def remember(
+    model: Model,
+    source: Source = None,
+    target: Target = None,
+    pairs: Pairs = None,
+    dev_source: DevSource = None,
+    dev_target: DevTarget = None,
+    add: Annotated[bool, typer.Option("--add", help="Keep what is remembered already.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Let a model look up known pairs while it translates. Those of its training, or others: nothing is learned anew.
+
+    They become `datastore.safetensors` in the model directory, which is searched from then on.
+    """
+    from dragoman.training import remember as run_remembering
+
+    made = run_remembering(
+        model,
+        source=source or (),
+        target=target or (),
+        pairs=pairs or (),
+        dev_source=dev_source or (),
+        dev_target=dev_target or (),
+        add=add,
+        device=device,
+        report=silent if as_json else print,
+    )
+    if as_json:
+        print_json({"tokens": len(made), "pairs": made.pairs, "dimensions": made.states.shape[1]})
 
 
 def synthesize(

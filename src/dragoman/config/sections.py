@@ -260,6 +260,7 @@ class TrainingConfig(Section):
         description="exponential moving average of the weights; by the number of updates if unset, 0 is off",
     )
     average_last: NotNegative = setting(default=0, description="average so many last checkpoints at the end; 0 is off")
+    datastore: bool = setting(default=False, description="`dragoman remember` the training pairs at the end")
     init_from: PathText | None = setting(default=None, description="start from the weights and tokenizer of this run")
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         default="auto", description="of products; auto: the faster one"
@@ -329,6 +330,10 @@ class DecodingConfig(Section):
         description="a translation that goes in circles up to max_length is searched for once more, "
         "with no n-gram of this size twice; 0 is off",
     )
+    knn_weight: Rate | None = setting(
+        default=None, description="of the nearest states of a datastore; as found on held-out pairs if unset"
+    )
+    knn_neighbours: Hypotheses = setting(default=64, description="how many of them")
     sampling: bool = setting(default=False, description="draw tokens instead of searching for the likeliest output")
     temperature: Annotated[float, Bounds(gt=0)] = 1.0
     top_k: NotNegative = setting(default=0, description="sample among the k likeliest tokens; 0 is all")
@@ -366,6 +371,8 @@ class TrainConfig(Section):
         rates = (model.dropout != 0, model.attention_dropout, model.activation_dropout, model.word_dropout)
         if self.training.r_drop and not any(rates):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
+        if self.training.datastore and not model.learns_pairs:
+            raise ValueError(f"a datastore is of pairs, which a {model.family} model does not learn")
         if self.training.r_drop_after and not self.training.r_drop:
             raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
 

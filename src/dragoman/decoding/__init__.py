@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dragoman.decoding.completer import Completer as Completer
     from dragoman.decoding.completer import format_outputs as format_outputs
     from dragoman.decoding.completer import load_completer as load_completer
+    from dragoman.decoding.datastore import Datastore as Datastore
+    from dragoman.decoding.datastore import make_datastore as make_datastore
     from dragoman.decoding.ensemble import Ensemble as Ensemble
     from dragoman.decoding.filling import Filler as Filler
     from dragoman.decoding.filling import Filling as Filling
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.decoding.protocol import NextTokenModel as NextTokenModel
     from dragoman.decoding.protocol import SearchRequest as SearchRequest
     from dragoman.decoding.protocol import State as State
+    from dragoman.decoding.remembering import Remembering as Remembering
     from dragoman.decoding.runner import search as search
     from dragoman.decoding.sampling import draw_tokens as draw_tokens
     from dragoman.decoding.sampling import sample as sample
@@ -61,6 +64,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "alignment": ("align", "cross_attention"),
         "beam": ("beam_search",),
         "completer": ("Completer", "format_outputs", "load_completer"),
+        "datastore": ("Datastore", "make_datastore"),
         "ensemble": ("Ensemble",),
         "filling": ("Filler", "Filling", "escape_gaps"),
         "greedy": ("greedy_search",),
@@ -69,6 +73,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "language_model": ("LanguageModel", "load_language_model"),
         "output": ("format_translation",),
         "protocol": ("NextTokenModel", "SearchRequest", "State"),
+        "remembering": ("Remembering",),
         "runner": ("search",),
         "sampling": ("draw_tokens", "sample"),
         "scoring": ("pad_rows", "score_parallel", "score_serial"),

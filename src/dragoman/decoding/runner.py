@@ -7,19 +7,22 @@ from pathlib import Path
 
 import torch
 
+from dragoman.config import DecodingConfig
 from dragoman.decoding.alignment import align
 from dragoman.decoding.batches import BATCH_TOKENS, length_batches
 from dragoman.decoding.beam import beam_search
+from dragoman.decoding.datastore import Datastore
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.greedy import greedy_search
 from dragoman.decoding.hypothesis import Hypothesis, IdRequest, check_numbers
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
+from dragoman.decoding.remembering import Remembering
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
 from dragoman.decoding.translation import PairScore
 from dragoman.decoding.whole import search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
-from dragoman.errors import DataError, ModelError
+from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models import Pretrained, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
@@ -46,20 +49,40 @@ class Runner:
         models: encoder-decoders, all on one device.
         engine: which engine runs them; "auto" chooses.
         precision: in which precision it multiplies.
+        datastores: of each model; None where it has none.
 
     Attributes:
         transformers: the models.
         engines: what runs each.
         reason: why the first engine runs, in words.
-        model: all of them together.
+        model: all of them together, without their datastores.
     """
 
-    def __init__(self, models: Sequence[Transformer], engine: str = "auto", precision: str = "auto") -> None:
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        engine: str = "auto",
+        precision: str = "auto",
+        datastores: Sequence[Datastore | None] = (),
+    ) -> None:
         self.transformers = list(models)
+        self.datastores = list(datastores) or [None] * len(models)
+        if any(self.datastores):
+            if engine not in ("auto", "module"):
+                hint = "leave --engine out, or take the datastore out of the model directory"
+                raise ConfigError("only the module engine shows a datastore what it needs", found=engine, hint=hint)
+            engine = "module"
         chosen = [choose_engine(model, engine, precision) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
-        self.reason = chosen[0][1]
-        self.model: NextTokenModel = self.engines[0] if len(self.engines) == 1 else Ensemble(self.engines)
+        self.reason = "its datastore needs the decoder's outputs" if any(self.datastores) else chosen[0][1]
+        self.model: NextTokenModel = _together(self.engines)
+
+    def with_datastores(self, options: DecodingConfig) -> NextTokenModel:
+        """All models together, each with its datastore if it has one that the options give weight to."""
+        if options.knn_weight == 0 or not any(self.datastores):
+            return self.model
+        both = zip(self.engines, self.datastores, strict=True)
+        return _together([one if store is None else Remembering(one, store, options) for one, store in both])
 
     @property
     def native(self) -> NativeModel | None:
@@ -70,7 +93,7 @@ class Runner:
     def find(self, request: IdRequest) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first."""
         return search(
-            self.model,
+            self.with_datastores(request.options),
             SearchRequest(
                 source=pad_rows(request.framed, self.model.device),
                 source_lengths=[len(ids) for ids in request.sources],
@@ -91,8 +114,10 @@ class Runner:
                 aligned[row].append(one)
         return aligned
 
-    def score(self, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
-        """How likely the model finds each target, given its source.
+    def score(
+        self, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str], options: DecodingConfig
+    ) -> list[PairScore]:
+        """How likely the model finds each target, given its source, with its datastore if it has one.
 
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
@@ -107,13 +132,12 @@ class Runner:
             limit = f"at most {BATCH_TOKENS - 1} tokens"
             raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
         values: list[list[float]] = [[]] * len(sources)
+        model = self.with_datastores(options)
         for rows in length_batches(lengths):
             batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.model.device)
             wanted = [target_ids[row] for row in rows]
-            alone = len(self.engines) == 1
-            scored = (
-                score_parallel(self.engines[0], batch, wanted) if alone else score_serial(self.model, batch, wanted)
-            )
+            alone = model is self.engines[0]
+            scored = score_parallel(self.engines[0], batch, wanted) if alone else score_serial(model, batch, wanted)
             for row, one in zip(rows, scored, strict=True):
                 check_numbers(one)
                 values[row] = one
@@ -142,3 +166,7 @@ def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
 def make_runner(loaded: Sequence[Pretrained], engine: str, precision: str) -> Runner:
     """What runs models that were loaded."""
     return Runner([one.model for one in loaded if isinstance(one.model, Transformer)], engine, precision)
+
+
+def _together(models: Sequence[NextTokenModel]) -> NextTokenModel:
+    return models[0] if len(models) == 1 else Ensemble(models)

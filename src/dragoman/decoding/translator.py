@@ -16,7 +16,7 @@ from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.models.description import WEIGHTS, Languages, read_config
+from dragoman.models.description import DATASTORE, WEIGHTS, Languages, read_config
 from dragoman.models.sums import check_aside
 from dragoman.text.tokenizer import UNK
 from dragoman.text.tokenizer_pair import TokenizerPair
@@ -45,6 +45,7 @@ class Translator:
         languages: two-letter codes of the sides, where known.
         engine: which engine runs them; "auto" chooses.
         precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
+        datastores: of each model (`dragoman.decoding.Datastore`), None where it has none.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class Translator:
         languages: Languages | None = None,
         engine: str = "auto",
         precision: str = "auto",
+        datastores: Sequence[Any] = (),
     ) -> None:
         self._light = models if isinstance(models, Light) else None
-        self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision)
+        self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision, datastores)
         self.tokenizers = tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
@@ -79,13 +81,15 @@ class Translator:
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         config, decoding, languages = read_config(paths[0])
         await_check = check_aside(paths[0] / WEIGHTS)
-        opened = open_light(paths[0], config, device, engine, precision) if len(paths) == 1 else None
+        light = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
+        opened = open_light(paths[0], config, device, engine, precision) if light else None
         if opened is not None:
             tokenizers = TokenizerPair.load(paths[0])
             _check_sizes(paths[0], config, tokenizers)
             await_check()
             light = Light(*opened, partial(_load, paths, device, engine, precision))
             return cls(light, tokenizers, decoding, languages)
+        from dragoman.decoding.datastore import Datastore
         from dragoman.decoding.runner import load_models
 
         loaded = load_models(paths, device)
@@ -95,8 +99,8 @@ class Translator:
             if _vocabularies(pair) != _vocabularies(pairs[0]):
                 expected = f"those of {paths[0]}"
                 raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
-        models = [pretrained.model for pretrained in loaded]
-        return cls(models, pairs[0], decoding, languages, engine, precision)
+        models, stores = [pretrained.model for pretrained in loaded], [Datastore.load(one) for one in paths]
+        return cls(models, pairs[0], decoding, languages, engine, precision, stores)
 
     @property
     def runner(self) -> Any:
@@ -299,7 +303,7 @@ class Translator:
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
-        return self.runner.score(self.tokenizers, sources, targets)
+        return self.runner.score(self.tokenizers, sources, targets, self.decoding)
 
     def _forced(self, prefix: str) -> list[int]:
         """The ids of a prefix; an unknown word among them would be written as a replacement character.
@@ -353,10 +357,10 @@ class Translator:
         )  # fmt: skip
 
 
-def _runner(models: Sequence[Any], engine: str, precision: str) -> Any:
+def _runner(models: Sequence[Any], engine: str, precision: str, datastores: Sequence[Any]) -> Any:
     from dragoman.decoding.runner import Runner
 
-    return Runner(models, engine, precision)
+    return Runner(models, engine, precision, datastores)
 
 
 def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> Any:

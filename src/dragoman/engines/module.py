@@ -47,6 +47,15 @@ class ModuleEngine:
         return _log_softmax(self.model.step(state, tokens)), state
 
     @torch.no_grad()
+    def step_with_outputs(
+        self, state: Any, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], Any]:
+        """`step` of an encoder-decoder, and between the two what its decoder gives to the generator."""
+        assert isinstance(self.model, Transformer)
+        outputs = self.model.hidden_step(state, tokens)
+        return _log_softmax(self.model.generator(outputs)), outputs, state
+
+    @torch.no_grad()
     def token_log_probabilities(
         self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:

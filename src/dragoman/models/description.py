@@ -9,7 +9,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
 
 FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
 
 
 class Languages(Section):

@@ -73,9 +73,14 @@ class MatchingTokenizer(SpecialIds):
         """Ids of a text and then, each after a `<s>`, of the targets of its matches."""
         return self.with_matches(self.source.encode(text))
 
-    def with_matches(self, own: Sequence[int]) -> list[int]:
-        """The ids of a source, unframed, and then those of its matches, as `encode` gives them."""
-        return self.joined(own, self.index.nearest(own, self.count) if len(own) else [])
+    def with_matches(self, own: Sequence[int], *, but_equal: bool = False) -> list[int]:
+        """The ids of a source, unframed, and then those of its matches, as `encode` gives them.
+
+        Args:
+            own: the source.
+            but_equal: no match whose source is this very one, as for training pairs.
+        """
+        return self.joined(own, self.index.nearest(own, self.count, but_equal=but_equal) if len(own) else [])
 
     def joined(self, own: Sequence[int], matches: Iterable[int]) -> list[int]:
         """The ids of a source, unframed, and then those of these pairs' targets."""

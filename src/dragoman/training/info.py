@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.decoding import LanguageModel, load_language_model
+from dragoman.decoding.datastore import Datastore
 from dragoman.engines import choose_device, choose_engine
 from dragoman.markov import MarkovModel, is_markov
 from dragoman.models import count_parameters, load_pretrained
@@ -31,6 +32,9 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     if not isinstance(loaded.model, MaskedLM):
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
+    store = Datastore.load(directory)
+    if store is not None:
+        engine = f"module in float32 on {device} (its datastore needs the decoder's outputs)"
     sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
     if tokenizers.matching is not None:
         sides["beside each source"] = str(tokenizers.matching)
@@ -41,6 +45,7 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         "tokenizers": sides if loaded.config.family == "transformer" else {"text": sides["target"]},
         "languages": loaded.languages.to_dict(none=False),
         "decoding": {} if isinstance(loaded.model, MaskedLM) else loaded.decoding.to_dict(none=False),
+        **({} if store is None else {"datastore": str(store)}),
         "engine": engine,
         "checkpoints": [path.name for path in list_checkpoints(directory / "checkpoints")],
     }

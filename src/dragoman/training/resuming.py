@@ -20,8 +20,8 @@ from dragoman.training.markov import check_meant
 CHANGEABLE: dict[str, set[str] | None] = {
     "data": set(FILE_KEYS),
     "training": {
-        "average_last", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps", "patience",
-        "save_every", "tensorboard", "threads",
+        "average_last", "datastore", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps",
+        "patience", "save_every", "tensorboard", "threads",
     },
     "validation": {"every", "length_penalties", "max_sentences"},
     "decoding": None,

@@ -14,7 +14,9 @@ from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
+from dragoman.models.description import DATASTORE
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
+from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
@@ -30,6 +32,7 @@ from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
+from dragoman.training.remember import make_and_save, stored_pairs
 from dragoman.training.resuming import check_same_files, config_hash, reconciled
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
@@ -192,6 +195,7 @@ class _Session:
         progress = trainer.progress
         with StopSignals() as stop:
             if not progress.finished:
+                (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
                 trainer.run(stop)
             if progress.finished:
                 self._finish(trainer)
@@ -292,10 +296,19 @@ class _Session:
             kept = f"the average of the {progress.averaged} checkpoints up to step {progress.best_step:,}"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
         final = trainer.judge.measure()
+        if self.config.training.datastore:
+            self._remember(trainer)
         self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
+
+    def _remember(self, trainer: Trainer) -> None:
+        """The datastore of the training pairs for the kept model."""
+        pairs, held_out = (stored_pairs(store) for store in (trainer.data.train, trainer.data.dev))
+        assert isinstance(trainer.model, Transformer)
+        model, cast, tell = trainer.model.eval(), trainer.autocast, self.log.line
+        make_and_save(model, pairs, held_out, self.directory, autocast=cast, report=tell)
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""

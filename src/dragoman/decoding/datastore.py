@@ -1,0 +1,302 @@
+"""What a decoder's output was at each token of known pairs, to be found again where a token is to be written.
+
+The datastore of k-nearest-neighbour machine translation (Khandelwal et al. 2021): the keys are the vectors from which
+the generator makes its logits, the values are the tokens that followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float16, Int, UInt8
+from torch import Tensor
+
+from dragoman.decoding.batches import length_batches
+from dragoman.decoding.scoring import pad_rows
+from dragoman.errors import ConfigError, ModelError
+from dragoman.models.description import DATASTORE, WEIGHTS
+from dragoman.models.tensors import read_tensors, write_tensors
+from dragoman.nn import Transformer
+from dragoman.text.lines import file_hash
+from dragoman.text.tokenizer import BOS, EOS
+
+DIMENSIONS = 64  # of a key: the directions in which the vectors vary most
+# Keys are sorted into cells around centres, of which only the nearest ones are searched.
+PER_CELL = 400
+SEARCHED_CELLS = 24
+_SAMPLE = 50_000  # keys from which directions and centres are found
+_ROWS = 256  # of a batch
+# Without held-out pairs: as Khandelwal et al. found, and as was found for captions, of the mean distance of some keys.
+_WEIGHT, _TEMPERATURE = 0.3, 0.3
+_KEYS, _NEIGHBOURS = 1000, 32
+_SEED = 1
+_PARTS = ("states", "tokens", "mean", "directions", "centres", "weight", "temperature", "weights")
+Pair = tuple[Sequence[int], Sequence[int]]
+Autocast = Callable[[], AbstractContextManager[object]]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Datastore:
+    """Keys and values, and how keys are searched.
+
+    Args:
+        states: the keys: the decoder's outputs along `directions`, float16.
+        tokens: the token that followed each, the `</s>` of each target too, pair after pair.
+        mean: of the outputs.
+        directions: orthonormal, those in which they vary most.
+        centres: of the cells; none where all keys are searched.
+        weight: of the keys' tokens in a mixture with the model's own probabilities, [1].
+        temperature: of the softmax over squared distances that weighs the keys, [1].
+        weights: SHA-256 of the file of the weights that made the keys, 32 bytes.
+    """
+
+    def __init__(
+        self,
+        states: Float16[Tensor, "keys dimensions"],
+        tokens: Int[Tensor, " keys"],
+        mean: Float[Tensor, " d_model"],
+        directions: Float[Tensor, "d_model dimensions"],
+        centres: Float[Tensor, "cells dimensions"],
+        weight: Float[Tensor, "1"],
+        temperature: Float[Tensor, "1"],
+        weights: UInt8[Tensor, "32"],
+    ) -> None:
+        self.states, self.tokens, self.mean, self.directions = states, tokens, mean, directions
+        self.centres, self.weights = centres, weights
+        self.weight, self.temperature = weight, temperature
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def pairs(self) -> int:
+        """Of how many pairs the tokens are."""
+        return int((self.tokens == EOS).sum())
+
+    def __str__(self) -> str:
+        return f"{len(self):,} tokens of {self.pairs:,} pairs"
+
+    def keys(self, outputs: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows dimensions"]:
+        """The decoder's outputs as keys."""
+        return (outputs.to(self.mean) - self.mean) @ self.directions
+
+    def nearest(
+        self, outputs: Float[Tensor, "rows d_model"], count: int
+    ) -> tuple[Float[Tensor, "rows found"], Int[Tensor, "rows found"]]:
+        """The keys nearest to each output of the decoder.
+
+        Args:
+            outputs: of the decoder.
+            count: how many keys, or all there are.
+
+        Returns:
+            Squared distances, nearest first, and the places of the keys; where the cells that are searched hold fewer,
+            an infinite distance and place 0.
+        """
+        distances, places = self._index.search(self.keys(outputs).cpu().numpy(), min(count, len(self)))
+        found = torch.from_numpy(places)
+        far = torch.from_numpy(distances).masked_fill_(found < 0, float("inf"))
+        return far.to(outputs.device), found.clamp_(min=0).to(outputs.device)
+
+    def followers(self, places: Int[Tensor, "rows found"]) -> Int[Tensor, "rows found"]:
+        """The tokens that followed the keys."""
+        return self.tokens[places.cpu()].to(places.device, torch.long)
+
+    def before(self, place: int) -> list[int]:
+        """The target up to the token of a key, that one included."""
+        tokens = self.tokens[:place].flip(0)
+        ends = (tokens == EOS).nonzero()
+        begin = place - int(ends[0]) if len(ends) else 0
+        return self.tokens[begin : place + 1].tolist()
+
+    @cached_property
+    def _index(self) -> Any:
+        return _index_of(self.states, self.centres)
+
+    def save(self, directory: Path) -> None:
+        """Write `datastore.safetensors`."""
+        write_tensors(directory / DATASTORE, {name: getattr(self, name) for name in _PARTS})
+
+    @classmethod
+    def load(cls, directory: Path) -> Datastore | None:
+        """That of a model directory, if it has one.
+
+        Raises:
+            ModelError: it is damaged, or was made with other weights.
+        """
+        path = directory / DATASTORE
+        if not path.exists():
+            return None
+        tensors = read_tensors(path)
+        if set(tensors) != set(_PARTS):
+            expected, found = ", ".join(sorted(_PARTS)), ", ".join(sorted(tensors))
+            raise ModelError("not a datastore", file=path, expected=expected, found=found)
+        store = cls(**tensors)
+        if bytes(store.weights.tolist()) != _fingerprint(directory):
+            hint = f"`dragoman remember {directory}` makes it anew"
+            raise ModelError("the datastore was made with other weights", file=path, hint=hint)
+        return store
+
+
+def make_datastore(
+    model: Transformer,
+    pairs: Sequence[Pair],
+    directory: Path,
+    *,
+    like: Datastore | None = None,
+    autocast: Autocast = nullcontext,
+    report: Callable[[str], None] = _silent,
+) -> Datastore:
+    """A datastore of pairs.
+
+    Args:
+        model: in evaluation mode.
+        pairs: source and target ids, unframed, fuzzy matches with the sources.
+        directory: of the model, whose weights are written already.
+        like: a datastore of the same weights whose keys come first.
+        autocast: makes the context that chooses the precision of products.
+        report: takes a line of plain text now and then.
+    """
+    report(f"datastore: the decoder's states at each token of {len(pairs):,} pairs")
+    random = np.random.default_rng(_SEED)
+    if like is None:
+        sample = torch.cat([outputs for _, outputs in decoder_outputs(model, some_pairs(pairs, random), autocast)])
+        mean, directions = principal_directions(sample, DIMENSIONS)
+    else:
+        mean, directions = like.mean, like.directions
+    outputs = decoder_outputs(model, pairs, autocast)
+    states, tokens = _keys_and_values(outputs, pairs, mean, directions, report)
+    if like is not None:
+        states, tokens = torch.cat([like.states, states]), torch.cat([like.tokens, tokens])
+    some = random.choice(len(states), min(len(states), _SAMPLE), replace=False)
+    weights = torch.tensor(list(_fingerprint(directory)), dtype=torch.uint8)
+    centres = _centres(states[some].float(), len(states))
+    own = torch.tensor([_WEIGHT]), torch.ones(1)
+    store = Datastore(states, tokens, mean, directions, centres, *own, weights)
+    store.temperature = _TEMPERATURE * _mean_distance(store, random)
+    report(f"datastore: {store}, {states.nbytes / 1e6:,.0f} MB")
+    return store
+
+
+def some_pairs(pairs: Sequence[Pair], random: np.random.Generator, tokens: int = _SAMPLE) -> list[Pair]:
+    """Pairs drawn until their targets have so many tokens, or all."""
+    order = random.permutation(len(pairs))
+    lengths = np.array([len(pairs[row][1]) + 1 for row in order])
+    return [pairs[row] for row in order[: 1 + int(np.searchsorted(lengths.cumsum(), tokens))]]
+
+
+def _keys_and_values(
+    outputs: Iterable[tuple[int, Float[Tensor, "labels d_model"]]],
+    pairs: Sequence[Pair],
+    mean: Float[Tensor, " d_model"],
+    directions: Float[Tensor, "d_model dimensions"],
+    report: Callable[[str], None],
+) -> tuple[Float16[Tensor, "keys dimensions"], Int[Tensor, " keys"]]:
+    tokens = torch.tensor([token for _, target in pairs for token in (*target, EOS)], dtype=torch.int32)
+    states = torch.empty(len(tokens), directions.shape[1], dtype=torch.float16)
+    ends = np.cumsum([len(target) + 1 for _, target in pairs])
+    done = tenths = 0
+    for row, found in outputs:
+        states[ends[row] - len(found) : ends[row]] = (found - mean) @ directions
+        done += len(found)
+        if 10 * done // len(tokens) > tenths:
+            tenths = 10 * done // len(tokens)
+            report(f"datastore: {done:,} of {len(tokens):,} tokens")
+    return states, tokens
+
+
+def principal_directions(
+    rows: Float[Tensor, "rows d_model"], count: int
+) -> tuple[Float[Tensor, " d_model"], Float[Tensor, "d_model dimensions"]]:
+    """The mean of some vectors and the directions in which they vary most, the most first; all if there are fewer."""
+    mean = rows.mean(0)
+    covariance = torch.cov((rows - mean).double().T, correction=0).reshape(len(mean), len(mean))
+    _, vectors = torch.linalg.eigh(covariance)  # ascending
+    return mean, vectors.flip(1)[:, :count].to(rows.dtype).contiguous()
+
+
+def decoder_outputs(
+    model: Transformer, pairs: Sequence[Pair], autocast: Autocast = nullcontext
+) -> Iterator[tuple[int, Float[Tensor, "labels d_model"]]]:
+    """The number of each pair and the decoder's outputs at its tokens, as float32 on the CPU; long ones first.
+
+    Args:
+        model: in evaluation mode.
+        pairs: source and target ids, unframed.
+        autocast: makes the context that chooses the precision of products.
+    """
+    device = next(model.parameters()).device
+    for rows in length_batches([max(len(source), len(target)) + 1 for source, target in pairs], max_rows=_ROWS):
+        source = pad_rows([[*pairs[row][0], EOS] for row in rows], device)
+        target = pad_rows([[BOS, *pairs[row][1]] for row in rows], device)
+        with torch.no_grad(), autocast():
+            hidden = model.hidden(source, target).float().cpu()
+        for row, outputs in zip(rows, hidden, strict=True):
+            yield row, outputs[: len(pairs[row][1]) + 1]
+
+
+def _centres(sample: Float[Tensor, "rows dimensions"], keys: int) -> Float[Tensor, "cells dimensions"]:
+    cells = keys // PER_CELL
+    if cells <= SEARCHED_CELLS:
+        return sample[:0]
+    faiss = _library()
+    means = faiss.Kmeans(sample.shape[1], min(cells, len(sample) // 40), niter=10, seed=_SEED)
+    means.train(sample.numpy())
+    return torch.from_numpy(means.centroids.copy())
+
+
+def _mean_distance(store: Datastore, random: np.random.Generator) -> Float[Tensor, "1"]:
+    """The mean squared distance of some keys to the nearest ones of other pairs."""
+    owners = (store.tokens == EOS).long().cumsum(0).roll(1)
+    owners[0] = 0
+    some = torch.from_numpy(random.choice(len(store), min(len(store), _KEYS), replace=False))
+    found = store._index.search(store.states[some].float().numpy(), min(4 * _NEIGHBOURS, len(store)))
+    distances, places = map(torch.from_numpy, found)
+    others = (places >= 0) & (owners[places.clamp(min=0)] != owners[some, None])
+    others &= others.cumsum(1) <= _NEIGHBOURS
+    mean = distances[others].mean().reshape(1).float() if others.any() else torch.ones(1)
+    return mean if bool(mean > 0) else torch.ones(1)
+
+
+def _index_of(states: Float16[Tensor, "keys dimensions"], centres: Float[Tensor, "cells dimensions"]) -> Any:
+    faiss = _library()
+    size, kind = states.shape[1], faiss.ScalarQuantizer.QT_fp16
+    if len(centres):
+        cells = faiss.IndexFlatL2(size)
+        cells.add(centres.numpy())
+        index = faiss.IndexIVFScalarQuantizer(cells, size, len(centres), kind, faiss.METRIC_L2, False)
+        index.nprobe = SEARCHED_CELLS
+    else:
+        index = faiss.IndexScalarQuantizer(size, kind)
+    index.train(states[:1].float().numpy())
+    for some in states.split(_SAMPLE):
+        index.add(some.float().numpy())
+    return index
+
+
+def _library() -> Any:
+    """The library that searches.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import faiss
+    except ImportError as error:
+        hint = "pip install 'dragoman[knn]', or take datastore.safetensors out of the model directory"
+        raise ConfigError("a datastore is searched by faiss, which is not installed", hint=hint) from error
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return faiss
+
+
+def _fingerprint(directory: Path) -> bytes:
+    return bytes.fromhex(file_hash(directory / WEIGHTS))

@@ -1,0 +1,149 @@
+"""`remember`: a datastore of pairs for a trained model, which learns nothing and knows them from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from dragoman.config import SETTINGS_FILE, DataConfig, make_config, read_toml
+from dragoman.data import Prepared
+from dragoman.data.filtering import Counts, drop_texts, encode_pairs
+from dragoman.data.store import TokenStore
+from dragoman.decoding.datastore import Autocast, Datastore, Pair, make_datastore
+from dragoman.decoding.remembering import fit
+from dragoman.decoding.runner import load_models
+from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.nn import Transformer
+from dragoman.text import ParallelCorpus, TokenizerPair
+from dragoman.training.precision import choose_precision
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def remember(
+    directory: str | Path,
+    *,
+    source: Sequence[str | Path] = (),
+    target: Sequence[str | Path] = (),
+    pairs: Sequence[str | Path] = (),
+    dev_source: Sequence[str | Path] = (),
+    dev_target: Sequence[str | Path] = (),
+    add: bool = False,
+    device: str = "auto",
+    report: Callable[[str], None] = _silent,
+) -> Datastore:
+    """Make the datastore of a model directory, in place of the one that is there, or beside what it holds.
+
+    Whatever opens the directory uses it from then on (`decoding.knn_weight`). Pairs that the model was not trained on
+    may be given: corrections, or a field of its own.
+
+    Args:
+        directory: a run or model directory.
+        source: files of sources; those that the run was trained on if no files are given.
+        target: files of targets, aligned.
+        pairs: .tsv or .jsonl files of pairs.
+        dev_source: files of held-out sources like those to be translated, which tell how much the datastore is to
+            count. If none are given, the held-out pairs of the run do for its own training pairs and for pairs that
+            are added to them; for other pairs a weight of 0.3 is taken.
+        dev_target: their targets, aligned.
+        add: keep what the datastore holds already.
+        device: where the model runs.
+        report: takes a line of plain text now and then.
+
+    Raises:
+        ModelError: there is no encoder-decoder, or no datastore to add to.
+        ConfigError: no files are given and there are no prepared data of the run.
+        DataError: no pair is left.
+    """
+    directory = Path(directory)
+    loaded = load_models([directory], device)[0]
+    model = loaded.model
+    assert isinstance(model, Transformer)
+    before = Datastore.load(directory) if add else None
+    if add and before is None:
+        raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
+    read = partial(_read, TokenizerPair.load(directory), report)
+    known = read(source, target, pairs) if source or target or pairs else None
+    held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
+    if known is None or (add and not held_out):
+        prepared = _prepared(directory)
+        if prepared is not None:
+            known = stored_pairs(prepared.train) if known is None else known
+            held_out = held_out or stored_pairs(prepared.dev)
+        elif known is None:
+            hint = "give the pairs: --source and --target, or --pairs"
+            raise ConfigError("there are no prepared data of the run", file=directory, hint=hint)
+    if not known:
+        raise DataError("no pair is left to remember", file=directory)
+    where, width = next(model.parameters()).device, loaded.config.with_paper_defaults().d_model or 0
+    narrow = choose_precision(width, where)[0] == "bfloat16"
+    cast = partial(torch.autocast, where.type, dtype=torch.bfloat16) if narrow else nullcontext
+    return make_and_save(model.eval(), known, held_out, directory, like=before, autocast=cast, report=report)
+
+
+def make_and_save(
+    model: Transformer,
+    pairs: Sequence[Pair],
+    held_out: Sequence[Pair],
+    directory: Path,
+    *,
+    like: Datastore | None = None,
+    autocast: Autocast = nullcontext,
+    report: Callable[[str], None] = _silent,
+) -> Datastore:
+    """Make a datastore, fit it to held-out pairs if there are any, and write it.
+
+    Args:
+        model: in evaluation mode.
+        pairs: to be remembered.
+        held_out: pairs that the model was not trained on.
+        directory: of the model, whose weights are written already.
+        like: a datastore of the same weights whose keys come first.
+        autocast: makes the context that chooses the precision of products.
+        report: takes a line of plain text now and then.
+    """
+    made = make_datastore(model, pairs, directory, like=like, autocast=autocast, report=report)
+    if held_out:
+        found = fit(model, made, held_out, autocast)
+        report(
+            f"datastore: with weight {float(made.weight):.2f} the loss of {found.tokens:,} held-out tokens is "
+            f"{found.together:.3f} in place of {found.alone:.3f}"
+        )
+    made.save(directory)
+    return made
+
+
+def stored_pairs(store: TokenStore) -> list[Pair]:
+    """The pairs of a token store, as a datastore is made of them."""
+    return [(store.source(row).tolist(), store.target(row).tolist()) for row in range(len(store))]
+
+
+def _prepared(directory: Path) -> Prepared | None:
+    """The data that a run was trained on, if they are still there."""
+    settings, own = directory / SETTINGS_FILE, directory / "data"
+    elsewhere = make_config(read_toml(settings)).data.prepared if settings.exists() else None
+    where = own if elsewhere is None else Path(elsewhere)
+    return Prepared.open(where) if where.is_dir() else None
+
+
+def _read(
+    tokenizers: TokenizerPair,
+    report: Callable[[str], None],
+    source: Sequence[str | Path],
+    target: Sequence[str | Path],
+    pairs: Sequence[str | Path],
+) -> list[Pair]:
+    counts, matching, known = Counts(unit="pairs"), tokenizers.matching, []
+    for corpus in (ParallelCorpus.from_files(source, target), ParallelCorpus.from_pairs(pairs)):
+        filled = drop_texts(corpus, counts)
+        plain = tokenizers.without_matches()
+        for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
+            known.append((ids if matching is None else matching.with_matches(ids, but_equal=True), labels))
+    report(f"pairs: {counts}")
+    return known

@@ -1,0 +1,149 @@
+"""A model that asks a datastore too: its probabilities, its searches, and how much the datastore is to count."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding import Datastore, Remembering, Translator, make_datastore, score_serial
+from dragoman.decoding.remembering import fit
+from dragoman.decoding.scoring import pad_rows
+from dragoman.engines import ModuleEngine
+from dragoman.errors import ConfigError
+from dragoman.nn import Transformer
+from dragoman.text.tokenizer import EOS
+from end_to_end import small
+
+TEXTS = small.sentences(12, longest=6)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model and a datastore of pairs that it knows nothing of."""
+    where = small.saved(tmp_path_factory.mktemp("remembering") / "model", small.word_pair())
+    make_datastore(the_model(), pairs(), where).save(where)
+    return where
+
+
+def the_model() -> Transformer:
+    made = small.model(small.shape(small.word_pair()))
+    assert isinstance(made, Transformer)
+    return made.float()
+
+
+def pairs() -> list[tuple[list[int], list[int]]]:
+    tokenizer = small.word_pair().source
+    rows = [tokenizer.encode(text) for text in TEXTS]
+    return [(row, row[::-1]) for row in rows]
+
+
+def stored(folder: Path) -> Datastore:
+    store = Datastore.load(folder)
+    assert store is not None
+    return store
+
+
+def by_hand(store: Datastore, own: torch.Tensor, outputs: torch.Tensor, weight: float, count: int) -> list[float]:
+    """The mixture of one row, each key at a time."""
+    key = store.keys(outputs[None])[0]
+    squares = [float((key - state.float()).square().sum()) for state in store.states]
+    order = sorted(range(len(store)), key=lambda place: squares[place])[:count]
+    shares = [math.exp(-squares[place] / float(store.temperature)) for place in order]
+    mixed = [(1 - weight) * math.exp(value) for value in own.tolist()]
+    for place, share in zip(order, shares, strict=True):
+        mixed[int(store.tokens[place])] += weight * share / sum(shares)
+    return mixed
+
+
+@pytest.mark.parametrize(("weight", "count"), [(0.25, 1), (0.5, 6), (0.9, 1000)])
+def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float, count: int) -> None:
+    store, model = stored(folder), the_model()
+    both = Remembering(ModuleEngine(model), store, DecodingConfig(knn_weight=weight, knn_neighbours=min(count, 99)))
+    source = pad_rows([[5, 6, 7, EOS], [8, EOS]])
+    own, outputs, _ = both.engine.step_with_outputs(both.start(source), torch.tensor([1, 1]))
+    log_probs, _ = both.step(both.start(source), torch.tensor([1, 1]))
+    for row in range(2):
+        expected = by_hand(store, own[row], outputs[row], weight, min(count, 99))
+        assert log_probs[row].exp().tolist() == pytest.approx(expected, rel=2e-2, abs=1e-5)
+    assert log_probs.exp().sum(1).tolist() == pytest.approx([1, 1], abs=1e-5)
+
+
+def test_the_datastore_has_a_weight_of_its_own(folder: Path) -> None:
+    store, engine = stored(folder), ModuleEngine(the_model())
+    assert Remembering(engine, store, DecodingConfig()).weight == pytest.approx(0.3)
+    assert Remembering(engine, store, DecodingConfig(knn_weight=0.0)).weight == 0
+
+
+def test_without_weight_a_translation_is_the_models_own(folder: Path, tmp_path: Path) -> None:
+    plain = Translator.from_pretrained(small.saved(tmp_path / "plain", small.word_pair()), engine="module")
+    both = Translator.from_pretrained(folder)
+    without = both.translate_with(TEXTS, both.options({"knn_weight": 0.0}))
+    assert [one.text for one in without] == [one.text for one in plain.translate(TEXTS)]
+    assert [one.text for one in both.translate(TEXTS)] != [one.text for one in without], "there it has some"
+    assert both.engine == "module in float32"
+    assert "datastore" in both.engine_reason
+
+
+def test_what_is_remembered_is_written_again(folder: Path) -> None:
+    translator = Translator.from_pretrained(folder)
+    sure = translator.options({"knn_weight": 0.99, "knn_neighbours": 1, "beam_size": 1, "max_length": 12})
+    outputs = [one.text for one in translator.translate_with(TEXTS, sure)]
+    assert outputs == [" ".join(text.split()[::-1]) for text in TEXTS]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_batch_mates_change_nothing(folder: Path, beam: int) -> None:
+    translator = Translator.from_pretrained(folder)
+    options = translator.options({"beam_size": beam, "knn_weight": 0.5})
+    together = translator.translate_with(TEXTS, options)
+    for text, one in zip(TEXTS, together, strict=True):
+        [alone] = translator.translate_with([text], options)
+        assert alone.text == one.text
+        assert alone.score == pytest.approx(one.score, abs=1e-4)
+
+
+def test_scores_are_those_of_the_search(folder: Path) -> None:
+    translator = Translator.from_pretrained(folder)
+    found = translator.translate(TEXTS[:4], beam_size=1)
+    for result, score in zip(found, translator.score(TEXTS[:4], [one.text for one in found]), strict=True):
+        if result.finished:
+            assert score.log_probability == pytest.approx(result.log_probability, abs=1e-4)
+    model = translator.runner.with_datastores(translator.decoding)
+    [serial] = score_serial(model, pad_rows([[5, 6, EOS]]), [[7, 8]])
+    assert len(serial) == 3
+
+
+def test_each_member_of_an_ensemble_has_its_own(folder: Path, tmp_path: Path) -> None:
+    other = small.saved(tmp_path / "other", small.word_pair(), seed=2)
+    together = Translator.from_pretrained([folder, other])
+    members = together.runner.with_datastores(DecodingConfig()).models
+    assert [type(one).__name__ for one in members] == ["Remembering", "ModuleEngine"]
+    assert len(together.translate(TEXTS[:2])) == 2
+
+
+@pytest.mark.parametrize("engine", ["native", "packed"])
+def test_engines_that_hide_the_decoder_are_refused(folder: Path, engine: str) -> None:
+    with pytest.raises(ConfigError, match="only the module engine"):
+        Translator.from_pretrained(folder, engine=engine)
+
+
+def test_held_out_pairs_like_those_that_are_known_give_weight(folder: Path) -> None:
+    store, model = stored(folder), the_model()
+    found = fit(model, store, pairs()[:6])
+    assert found.tokens == sum(len(target) + 1 for _, target in pairs()[:6])
+    assert float(store.weight) == pytest.approx(0.8), "the most there is: all of them are known"
+    assert found.together < found.alone / 2
+
+
+def test_held_out_pairs_unlike_them_take_it(folder: Path) -> None:
+    store, model = stored(folder), the_model()
+    own = Translator([model], small.word_pair(), DecodingConfig(max_length=8))
+    outputs = [(own.tokenizers.source.encode(one.source), own.tokenizers.target.encode(one.text))
+               for one in own.translate(small.sentences(40, seed=7), beam_size=1)]  # fmt: skip
+    found = fit(model, store, outputs)
+    assert float(store.weight) < 0.3
+    assert found.together <= found.alone

@@ -1,0 +1,122 @@
+"""Datastores of runs: made when training ends, or later, of its own pairs or of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from runs import events, small_config, text_config, write_corpus
+
+from dragoman.decoding import Datastore, Translator
+from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.text import read_lines
+from dragoman.training import describe_model, remember, train
+
+NAME = "datastore.safetensors"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("remember")
+    return train(small_config(folder, "run", "training.max_steps=20"), quiet=True).directory
+
+
+@pytest.fixture(autouse=True)
+def forget(request: pytest.FixtureRequest):
+    yield
+    if "run" in request.fixturenames:
+        (request.getfixturevalue("run") / NAME).unlink(missing_ok=True)
+
+
+def test_training_makes_one_where_it_is_asked_for(tmp_path: Path) -> None:
+    settings = ("training.datastore=true", "training.max_steps=20", "validation.length_penalties=[0.6, 1.0]")
+    done = train(small_config(tmp_path, "run", *settings), quiet=True)
+    store = Datastore.load(done.directory)
+    assert store is not None
+    assert store.pairs == 200
+    log = (done.directory / "train.log").read_text(encoding="utf-8")
+    assert "datastore: with weight" in log
+    assert log.index("datastore: with weight") < log.index("trying 2 length penalties"), "which it is to count for"
+    assert len(events(done.directory, "search")) == 1
+    assert done.translator().runner.datastores[0] is not None
+    assert describe_model(done.directory)["datastore"] == str(store)
+    assert describe_model(done.directory)["engine"].startswith("module in float32")
+
+
+def test_training_that_goes_on_forgets_it(tmp_path: Path) -> None:
+    steps = ("training.schedule=constant", "training.max_steps=20")
+    done = train(small_config(tmp_path, "run", *steps, "training.datastore=true"), quiet=True)
+    assert (done.directory / NAME).exists()
+    more = ("training.schedule=constant", "training.max_steps=40", "training.datastore=false")
+    train(small_config(tmp_path, "run", *more), resume=True, quiet=True)
+    assert not (done.directory / NAME).exists()
+    assert Translator.from_pretrained(done.directory).translate(["ba ce"])
+
+
+def test_later_it_is_the_same(tmp_path: Path) -> None:
+    done = train(small_config(tmp_path, "run", "training.datastore=true", "training.max_steps=20"), quiet=True)
+    first = Datastore.load(done.directory)
+    assert first is not None
+    made = remember(done.directory, device="cpu")
+    assert torch.equal(made.tokens, first.tokens)
+    assert torch.allclose(made.states.float(), first.states.float(), atol=2e-2)
+    assert made.weight == first.weight
+
+
+def test_other_pairs_may_be_given_and_added(run: Path, tmp_path: Path) -> None:
+    write_corpus(tmp_path, pairs=30, seed=5)
+    (tmp_path / "more.tsv").write_text("ba ce\tce ba\n\tno source\n", encoding="utf-8")
+    lines: list[str] = []
+    files = {"source": [tmp_path / "source.txt"], "target": [tmp_path / "target.txt"], "pairs": [tmp_path / "more.tsv"]}
+    made = remember(run, **files, report=lines.append)
+    assert made.pairs == 31
+    assert lines[0] == "pairs: 31 of 32 pairs kept, 1 empty"
+    assert not any("with weight" in line for line in lines), "the held-out pairs of the run are of another kind"
+    assert float(made.weight) == pytest.approx(0.3)
+    both = remember(run, pairs=[tmp_path / "more.tsv"], add=True)
+    assert both.pairs == 32
+    assert torch.equal(both.states[: len(made)], made.states)
+    held_out = {"dev_source": [tmp_path / "dev_source.txt"], "dev_target": [tmp_path / "dev_target.txt"]}
+    remember(run, **files, **held_out, report=lines.append)
+    assert any("with weight" in line for line in lines)
+
+
+def test_fuzzy_matches_are_read_with_the_sources_but_never_the_pair_itself(tmp_path: Path) -> None:
+    settings = ("training.max_steps=1", "data.fuzzy_matches=2", "model.tie_embeddings=decoder")
+    done = train(small_config(tmp_path, "run", *settings), quiet=True)
+    own = remember(done.directory, device="cpu")
+    files = {side: [tmp_path / f"{side}.txt"] for side in ("source", "target")}
+    read = remember(done.directory, **files, device="cpu")
+    # The directions are found from the same pairs, so keys are the same where sources and their matches are.
+    assert torch.equal(read.tokens, own.tokens)
+    assert torch.allclose(read.states.float(), own.states.float(), atol=1e-2)
+
+
+def test_nothing_to_remember(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no datastore to add to"):
+        remember(run, add=True)
+    empty = tmp_path / "empty.tsv"
+    empty.write_text("")
+    with pytest.raises(DataError, match="no pair is left"):
+        remember(run, pairs=[empty])
+    with pytest.raises(ConfigError, match="source and target files go in pairs"):
+        remember(run, source=[run.parent / "source.txt"])
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for path in run.iterdir():
+        if path.is_file() and path.name != "config.toml":
+            (alone / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(ConfigError, match="no prepared data"):
+        remember(alone)
+    lines = [[line.text for line in read_lines(run.parent / f"{side}.txt")][:20] for side in ("source", "target")]
+    (tmp_path / "some.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
+    assert remember(alone, pairs=[tmp_path / "some.tsv"]).pairs == 20
+
+
+def test_models_of_one_text_have_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a datastore is of pairs"):
+        text_config(tmp_path, "causal", "run", "training.datastore=true")
+    done = train(text_config(tmp_path, "causal", "run", "training.max_steps=1"), quiet=True)
+    with pytest.raises(ModelError, match="only an encoder-decoder translates"):
+        remember(done.directory)
