@@ -126,6 +126,25 @@ def test_float32_is_the_oracle_up_to_rounding(make: Make, case: Case) -> None:
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("make", ENGINES)
+@settings(max_examples=30)
+@given(case=cases())
+def test_what_the_generator_reads_is_the_oracles_up_to_rounding(make: Make, case: Case) -> None:
+    model = case.model()
+    one, other = ModuleEngine(model), make(model, "float32")
+    source = case.source()
+    state, same, alone = one.start(source), other.start(source), other.start(source)
+    for _ in range(case.steps):
+        tokens = torch.randint(0, case.config.target_vocab or 9, (len(source),))
+        expected, outputs, state = one.step_with_outputs(state, tokens)
+        log_probs, found, same = other.step_with_outputs(same, tokens)
+        torch.testing.assert_close(found, outputs, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(log_probs, expected, rtol=1e-4, atol=1e-4)
+        without, alone = other.step(alone, tokens)
+        assert torch.equal(without, log_probs), "whether outputs are wanted or not"
+    torch.testing.assert_close(one.model.generator(outputs).log_softmax(-1), expected, rtol=1e-5, atol=1e-5)
+
+
 def bytes_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, narrow: bool) -> torch.Tensor:
     """What `linear` is in int8: weights of 8 bits, or of 7 where activations have 7 and a zero of their own."""
     most = 63.0 if narrow else 127.0

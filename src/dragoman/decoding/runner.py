@@ -22,7 +22,7 @@ from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
 from dragoman.decoding.translation import PairScore
 from dragoman.decoding.whole import search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
-from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.errors import DataError, ModelError
 from dragoman.models import Pretrained, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
@@ -67,14 +67,9 @@ class Runner:
     ) -> None:
         self.transformers = list(models)
         self.datastores = list(datastores) or [None] * len(models)
-        if any(self.datastores):
-            if engine not in ("auto", "module"):
-                hint = "leave --engine out, or take the datastore out of the model directory"
-                raise ConfigError("only the module engine shows a datastore what it needs", found=engine, hint=hint)
-            engine = "module"
         chosen = [choose_engine(model, engine, precision) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
-        self.reason = "its datastore needs the decoder's outputs" if any(self.datastores) else chosen[0][1]
+        self.reason = chosen[0][1]
         self.model: NextTokenModel = _together(self.engines)
 
     def with_datastores(self, options: DecodingConfig) -> NextTokenModel:
@@ -87,7 +82,7 @@ class Runner:
     @property
     def native(self) -> NativeModel | None:
         """The packed model, if it is all that searches need."""
-        model = self.model
+        model = None if any(self.datastores) else self.model
         return model.native if isinstance(model, NativeEngine) and model.native.knows_positions else None
 
     def find(self, request: IdRequest) -> list[list[Hypothesis]]:

@@ -50,8 +50,7 @@ class ModuleEngine:
     def step_with_outputs(
         self, state: Any, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], Any]:
-        """`step` of an encoder-decoder, and between the two what its decoder gives to the generator."""
-        assert isinstance(self.model, Transformer)
+        """`step`, and between log-probabilities and state what the decoder gives to the generator."""
         outputs = self.model.hidden_step(state, tokens)
         return _log_softmax(self.model.generator(outputs)), outputs, state
 

@@ -80,6 +80,14 @@ class PackedEngine(ModuleEngine):
         self, state: DecoderCache, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        log_probs, _, state = self.step_with_outputs(state, tokens)
+        return log_probs, state
+
+    @torch.no_grad()
+    def step_with_outputs(
+        self, state: DecoderCache, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], DecoderCache]:
+        """`step`, and between log-probabilities and state what the decoder gives to the generator."""
         target = self.recipe.target
         x = self._embed(target, tokens[:, None], "target", state.length)
         for layer, cache in zip(self._decoder, state.layers, strict=True):
@@ -89,7 +97,8 @@ class PackedEngine(ModuleEngine):
                 x = attend.residual(x, lambda y, a=attend, f=fixed: a.to_memory(y, f, state.memory_mask))
             x = layer.feed_forward(x)
         state.length += 1
-        return self._generator(_end(x, self.recipe.decoder)[:, 0]).log_softmax(-1), state
+        outputs = _end(x, self.recipe.decoder)[:, 0]
+        return self._generator(outputs).log_softmax(-1), outputs, state
 
     def token_log_probabilities(
         self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]

@@ -99,8 +99,11 @@ class CausalLM(nn.Module):
 
     def step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
         """Logits of the token after `tokens`, which are the newest; `state` grows by them."""
-        x = self.embedding(tokens[:, None], state.length)
-        return self.generator(self.decoder(x, cache=state)[:, 0])
+        return self.generator(self.hidden_step(state, tokens))
+
+    def hidden_step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch d_model"]:
+        """The decoder's output at `tokens`, from which the generator makes those logits; `state` grows by them."""
+        return self.decoder(self.embedding(tokens[:, None], state.length), cache=state)[:, 0]
 
 
 class MaskedLM(nn.Module):

@@ -33,8 +33,6 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
     store = Datastore.load(directory)
-    if store is not None:
-        engine = f"module in float32 on {device} (its datastore needs the decoder's outputs)"
     sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
     if tokenizers.matching is not None:
         sides["beside each source"] = str(tokenizers.matching)

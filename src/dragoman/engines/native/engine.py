@@ -84,16 +84,26 @@ class NativeEngine(ModuleEngine):
         self, state: NativeState, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], NativeState]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        return self._stepped(state, tokens, None), state
+
+    def step_with_outputs(
+        self, state: NativeState, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], NativeState]:
+        """`step`, and between log-probabilities and state what the decoder gives to the generator, in float32."""
+        outputs = torch.empty(state.rows, self.model.generator.in_features)
+        return self._stepped(state, tokens, outputs), outputs, state
+
+    def _stepped(self, state: NativeState, tokens: Tensor, outputs: Tensor | None) -> Tensor:
         tokens = _input(state, tokens)
         position = self._positions("target", state.length, 1)
         log_probs = torch.empty(state.rows, self.native.vocab)
         code = self.native.library.step(
             state.handle, tokens.data_ptr(), None if position is None else position.data_ptr(), log_probs.data_ptr(),
-            torch.get_num_threads(),
+            None if outputs is None else outputs.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         check(code)
         state.length += 1
-        return log_probs, state
+        return log_probs
 
     def step_top(
         self, state: NativeState, tokens: Int[Tensor, " batch"], count: int, banned: Int[Tensor, " banned"]

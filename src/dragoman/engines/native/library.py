@@ -83,7 +83,7 @@ FUNCTIONS = {
     "search": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p, c_int32, c_void_p)),
     "free_found": (None, (c_void_p,)),
     "reorder": (c_int32, (c_void_p, c_void_p, c_int32)),
-    "step": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32)),
+    "step": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int32)),
     "step_top": (
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_int32),

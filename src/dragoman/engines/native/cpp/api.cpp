@@ -115,11 +115,13 @@ int32_t dragoman_search(const void* handle, const int64_t* ids, int32_t batch, i
 
 void dragoman_free_found(DragomanFound* found) { delete static_cast<Kept*>(found); }
 
-int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs, int32_t threads) {
+int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs, float* outputs,
+                      int32_t threads) {
     Step step;
     step.tokens = tokens;
     step.position = position;
     step.all = log_probs;
+    step.outputs = outputs;
     return run(state, step, threads);
 }
 

@@ -98,9 +98,10 @@ DRAGOMAN_EXPORT int32_t dragoman_search(const void* model, const int64_t* ids, i
                                         const DragomanSearch* options, int32_t threads, DragomanFound** found);
 DRAGOMAN_EXPORT void dragoman_free_found(DragomanFound* found);
 
-/* One token of each row in; log-probabilities [rows, vocabulary] of the next one out. */
+/* One token of each row in; log-probabilities [rows, vocabulary] of the next one out, and unless `outputs` is null
+   what they were made from [rows, d_model]. */
 DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs,
-                                      int32_t threads);
+                                      float* outputs, int32_t threads);
 /* The same, but only the `count` likeliest that are not banned: values and indices [rows, count]. */
 DRAGOMAN_EXPORT int32_t dragoman_step_top(void* state, const int64_t* tokens, const float* position,
                                           const int64_t* banned, int32_t banned_count, int32_t count, float* values,

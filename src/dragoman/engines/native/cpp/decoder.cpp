@@ -102,7 +102,7 @@ void decode(State& state, const Step& step, int threads) {
     const auto job = [&](Member member, int row_0, int row_1) {
         Pass pass(m, s, member, row_0, row_1);
         decode_layers(state, step, pass);
-        const Operand a = pass.leave(m.decoder);
+        const Operand a = pass.leave(m.decoder, step.outputs);
         pass.multiply(a, {{m.generator, {logits, vocabulary, Activation::none, false}}});
         for (int row = pass.begin(); row < pass.end(); ++row) finish_row(m, step, row, logits + row * vocabulary);
     };

@@ -142,6 +142,7 @@ struct Step {
     const int64_t* tokens = nullptr;
     const float* position = nullptr;  // or null, if the model has sinusoids
     float* all = nullptr;  // [rows, vocabulary] log-probabilities, or null
+    float* outputs = nullptr;  // [rows, d_model] what the generator reads, or null
     int count = 0;         // else so many of the best
     float* values = nullptr;
     int64_t* indices = nullptr;

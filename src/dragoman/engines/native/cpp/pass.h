@@ -43,11 +43,11 @@ class Pass {
         return prepared(due, m.pre_norm ? &norm : nullptr);
     }
 
-    // What follows the stack reads.
-    Operand leave(const Stack& stack) {
+    // What follows the stack reads; as float32 [rows, d_model] it also goes to `outputs`, unless that is null.
+    Operand leave(const Stack& stack, float* outputs = nullptr) {
         const Norm* due = due_;
         due_ = nullptr;
-        return prepared(due, stack.has_end ? &stack.end : nullptr);
+        return prepared(due, stack.has_end ? &stack.end : nullptr, outputs);
     }
 
     // Rows of a buffer as the kernels read them.
@@ -130,15 +130,16 @@ class Pass {
             }
     }
 
-    Operand prepared(const Norm* due, const Norm* norm) {
+    Operand prepared(const Norm* due, const Norm* norm, float* outputs = nullptr) {
         const bool copied = norm || m.precision != Precision::float32;
-        if (!copied && !due) return plain(s.x, s.x_stride);
+        if (!copied && !due && !outputs) return plain(s.x, s.x_stride);
         float* normed = s.row + static_cast<size_t>(member_.lane) * m.d_model;
         for (int row = begin(); row < end(); ++row) {
             const float* from = x(row);
             if (due) m.kernels.norm(from, m.d_model, due->weight, due->bias, due->eps, x(row));
             if (norm) m.kernels.norm(from, m.d_model, norm->weight, norm->bias, norm->eps, normed);
             if (copied) prepare(row, norm ? normed : from, m.d_model);
+            if (outputs) std::copy_n(norm ? normed : from, m.d_model, outputs + static_cast<size_t>(row) * m.d_model);
         }
         member_.wait();
         return copied ? packed() : plain(s.x, s.x_stride);
