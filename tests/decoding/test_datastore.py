@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.data import pace
 from dragoman.decoding import Datastore, datastore, make_datastore
 from dragoman.decoding.datastore import principal_directions
 from dragoman.decoding.scoring import pad_rows
@@ -137,11 +138,12 @@ def test_the_target_before_a_key(folder: Path) -> None:
     assert [store.before(place) for place in (0, 1, 2, 5, 7)] == [[6], [6, 5], [6, 5, EOS], [9, 10, 4], [12]]
 
 
-def test_progress_is_told(folder: Path) -> None:
+def test_progress_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "SECONDS", 0.0)
     lines: list[str] = []
     make_datastore(the_model(), PAIRS * 10, folder, report=lines.append)
     assert lines[0] == "datastore: the decoder's states at each token of 40 pairs"
-    assert lines[-2] == "datastore: 120 of 120 tokens"
+    assert lines[-2] == "datastore: tokens 120 of 120, about 0 s left"
     assert lines[-1] == "datastore: 120 tokens of 40 pairs, 0 MB"
 
 

@@ -6,11 +6,12 @@ The same matches in every epoch would tell the model which pair it sees, and it 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from dragoman.data.pace import Pace
 from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.files import write_new_file
@@ -89,10 +90,12 @@ class PoolMaker:
 
     Args:
         matching: knows the pairs.
+        report: takes a line of plain text now and then.
     """
 
-    def __init__(self, matching: MatchingTokenizer) -> None:
+    def __init__(self, matching: MatchingTokenizer, report: Callable[[str], None]) -> None:
         self._matching, self._size = matching, pool_size(matching)
+        self._pace = Pace(report, "matches: found for pairs", len(matching.index.sources))
         self._found: list[list[int]] = []
 
     def read(self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
@@ -103,6 +106,7 @@ class PoolMaker:
             if source != last:  # pairs that are repeated follow each other
                 last, found = source, self._matching.index.nearest(source, self._size, but_equal=True)
             self._found.append(found)
+            self._pace.at(len(self._found))
             yield self._matching.joined(source, found[: self._matching.count]), target
 
     def pools(self) -> Pools:

@@ -217,7 +217,7 @@ def _build(
     counts["dev"].unreadable(reading.skipped)
 
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
-    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size)
+    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
     if data.repeat:
@@ -243,11 +243,15 @@ def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _write_train(
-    folder: Path, pairs: Iterable[tuple[list[int], list[int]]], matching: MatchingTokenizer | None, size: int
+    folder: Path,
+    pairs: Iterable[tuple[list[int], list[int]]],
+    matching: MatchingTokenizer | None,
+    size: int,
+    report: Callable[[str], None],
 ) -> TokenStore:
     if matching is None:
         return TokenStore.write(folder / "train", pairs, vocabulary_size=size)
-    maker = PoolMaker(matching)
+    maker = PoolMaker(matching, report)
     train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)
     maker.pools().save(folder / POOL)
     return train

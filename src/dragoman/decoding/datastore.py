@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Float16, Int, UInt8
 from torch import Tensor
 
+from dragoman.data.pace import Pace
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.scoring import pad_rows
 from dragoman.errors import ConfigError, ModelError
@@ -204,13 +205,11 @@ def _keys_and_values(
     tokens = torch.tensor([token for _, target in pairs for token in (*target, EOS)], dtype=torch.int32)
     states = torch.empty(len(tokens), directions.shape[1], dtype=torch.float16)
     ends = np.cumsum([len(target) + 1 for _, target in pairs])
-    done = tenths = 0
+    done, pace = 0, Pace(report, "datastore: tokens", len(tokens))
     for row, found in outputs:
         states[ends[row] - len(found) : ends[row]] = (found - mean) @ directions
         done += len(found)
-        if 10 * done // len(tokens) > tenths:
-            tenths = 10 * done // len(tokens)
-            report(f"datastore: {done:,} of {len(tokens):,} tokens")
+        pace.at(done)
     return states, tokens
 
 
