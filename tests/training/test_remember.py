@@ -41,6 +41,7 @@ def test_training_makes_one_where_it_is_asked_for(tmp_path: Path) -> None:
     assert len(events(done.directory, "search")) == 1
     assert done.translator().runner.datastores[0] is not None
     assert describe_model(done.directory)["datastore"] == str(store)
+    assert "who has that file\nhas their targets" in (done.directory / "README.md").read_text(encoding="utf-8")
 
 
 def test_training_that_goes_on_forgets_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.decoding import Tuning
 from dragoman.files import json_text, write_bytes
+from dragoman.models.description import DATASTORE
 from dragoman.text.tokenizer_pair import MATCHES
 from dragoman.training.progress import Progress
 from dragoman.training.validate import MOST_TRAINING_PAIRS, Validation
@@ -64,6 +65,9 @@ KINDS = {
         ),
     ),
 }
+_REMEMBERED = f"""While it translates it looks up the states of its training pairs, in `{DATASTORE}`: who has that file
+has their targets. Of the numbers above only those of a search that was tried were found with it.
+"""
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -94,6 +98,7 @@ def write_card(
         _scores(config, data, result, tuned),
         _use(config, directory),
         data_section(data),
+        *([_REMEMBERED] if config.training.datastore else []),
         _training(config, data, progress, command),
     ]
     write_bytes(directory / "README.md", "\n".join(sections).encode())
