@@ -13,6 +13,7 @@ from dragoman.decoding import Datastore, Remembering, Translator, make_datastore
 from dragoman.decoding.remembering import fit
 from dragoman.decoding.scoring import pad_rows
 from dragoman.engines import ModuleEngine
+from dragoman.inspection import explain
 from dragoman.nn import Transformer
 from dragoman.text.tokenizer import EOS
 from end_to_end import small
@@ -113,6 +114,18 @@ def test_scores_are_those_of_the_search(folder: Path) -> None:
     model = translator.runner.with_datastores(translator.decoding)
     [serial] = score_serial(model, pad_rows([[5, 6, EOS]]), [[7, 8]])
     assert len(serial) == 3
+
+
+def test_what_is_explained_is_what_is_translated(folder: Path) -> None:
+    translator = Translator.from_pretrained(folder, engine="module")
+    sure = {"knn_weight": 0.99, "knn_neighbours": 1, "beam_size": 1}
+    translator.decoding = translator.options(sure)
+    [result] = translator.translate(TEXTS[:1])
+    trace = explain(translator, TEXTS[0])
+    assert trace.output.text == result.text
+    assert trace.notes == ("The output was searched for with the model's datastore; what is shown is the model alone.",)
+    translator.decoding = translator.options({"knn_weight": 0.0})
+    assert explain(translator, TEXTS[0]).notes == ()
 
 
 def test_each_member_of_an_ensemble_has_its_own(folder: Path, tmp_path: Path) -> None:

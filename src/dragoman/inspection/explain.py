@@ -25,6 +25,8 @@ from dragoman.inspection.trace import Position, Step, Trace
 from dragoman.nn import MaskedLM
 from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
+_WITH_DATASTORE = "The output was searched for with the model's datastore; what is shown is the model alone."
+
 
 def explain(
     model: Translator | str | Path,
@@ -104,7 +106,8 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
     ids = encode(tokenizers.source, text)
     source = pad_rows([[*ids, EOS]], translator.device)
-    [[best, *_]] = search(translator.model, _shown(SearchRequest(source, [len(ids)], options)))
+    searched = translator.runner.with_datastores(options)
+    [[best, *_]] = search(searched, _shown(SearchRequest(source, [len(ids)], options)))
     written = best.tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -115,7 +118,8 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     subject = Subject(model, source, inputs, Sides("transformer", read.pieces, given.pieces), text)
     own = serial_logits(model, source, pad_rows([[BOS, *written]], translator.device))[0].cpu()
     steps = _steps(tokenizers.target, own, written)
-    trace = subject.trace(read, given, output, search=_search_name(options), steps=steps)
+    notes = () if searched is translator.model else (_WITH_DATASTORE,)
+    trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
     if target is None:
         return trace
     logits = [views(model, source, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
