@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_training_that_goes_on_forgets_it(tmp_path: Path) -> None:
     train(small_config(tmp_path, "run", *more), resume=True, quiet=True)
     assert not (done.directory / NAME).exists()
     assert Translator.from_pretrained(done.directory).translate(["ba ce"])
+
+
+def test_a_finished_run_makes_one_when_it_is_resumed_with_it(tmp_path: Path) -> None:
+    train(small_config(tmp_path, "run", "training.max_steps=20"), quiet=True)
+    asked = small_config(tmp_path, "run", "training.max_steps=20", "training.datastore=true")
+    done = train(asked, resume=True, quiet=True)
+    resumed = Datastore.load(done.directory)
+    assert resumed is not None
+    again = remember(done.directory, device="cpu")
+    assert torch.allclose(resumed.states.float(), again.states.float(), atol=2e-2), "of the kept weights"
 
 
 def test_later_it_is_the_same(tmp_path: Path) -> None:
@@ -112,6 +123,15 @@ def test_nothing_to_remember(run: Path, tmp_path: Path) -> None:
     lines = [[line.text for line in read_lines(run.parent / f"{side}.txt")][:20] for side in ("source", "target")]
     (tmp_path / "some.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
     assert remember(alone, pairs=[tmp_path / "some.tsv"]).pairs == 20
+
+
+def test_the_library_that_is_missing_is_told_before_the_work(run: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ConfigError, match="faiss, which is not installed"):
+        remember(run)
+    with pytest.raises(ConfigError, match="faiss, which is not installed"):
+        train(small_config(tmp_path, "run", "training.datastore=true"), quiet=True)
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_models_of_one_text_have_none(tmp_path: Path) -> None:

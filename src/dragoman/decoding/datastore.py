@@ -247,7 +247,7 @@ def _centres(sample: Float[Tensor, "rows dimensions"], keys: int) -> Float[Tenso
     cells = keys // PER_CELL
     if cells <= SEARCHED_CELLS:
         return sample[:0]
-    faiss = _library()
+    faiss = searching_library()
     means = faiss.Kmeans(sample.shape[1], min(cells, len(sample) // 40), niter=10, seed=_SEED)
     means.train(sample.numpy())
     return torch.from_numpy(means.centroids.copy())
@@ -267,7 +267,7 @@ def _mean_distance(store: Datastore, random: np.random.Generator) -> Float[Tenso
 
 
 def _index_of(states: Float16[Tensor, "keys dimensions"], centres: Float[Tensor, "cells dimensions"]) -> Any:
-    faiss = _library()
+    faiss = searching_library()
     size, kind = states.shape[1], faiss.ScalarQuantizer.QT_fp16
     if len(centres):
         cells = faiss.IndexFlatL2(size)
@@ -282,8 +282,8 @@ def _index_of(states: Float16[Tensor, "keys dimensions"], centres: Float[Tensor,
     return index
 
 
-def _library() -> Any:
-    """The library that searches.
+def searching_library() -> Any:
+    """The library that searches datastores.
 
     Raises:
         ConfigError: it is not installed.
@@ -291,7 +291,7 @@ def _library() -> Any:
     try:
         import faiss
     except ImportError as error:
-        hint = "pip install 'dragoman[knn]', or take datastore.safetensors out of the model directory"
+        hint = f"pip install 'dragoman[knn]'; a model whose {DATASTORE} is taken away does without"
         raise ConfigError("a datastore is searched by faiss, which is not installed", hint=hint) from error
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss

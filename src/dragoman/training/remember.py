@@ -13,7 +13,7 @@ from dragoman.config import SETTINGS_FILE, DataConfig, make_config, read_toml
 from dragoman.data import Prepared
 from dragoman.data.filtering import Counts, drop_texts, encode_pairs
 from dragoman.data.store import TokenStore
-from dragoman.decoding.datastore import Autocast, Datastore, Pair, make_datastore
+from dragoman.decoding.datastore import Autocast, Datastore, Pair, make_datastore, searching_library
 from dragoman.decoding.remembering import fit
 from dragoman.decoding.runner import load_models
 from dragoman.errors import ConfigError, DataError, ModelError
@@ -58,9 +58,10 @@ def remember(
 
     Raises:
         ModelError: there is no encoder-decoder, or no datastore to add to.
-        ConfigError: no files are given and there are no prepared data of the run.
+        ConfigError: no files are given and there are no prepared data of the run; or faiss is not installed.
         DataError: no pair is left.
     """
+    searching_library()  # before the work, not after it
     directory = Path(directory)
     loaded = load_models([directory], device)[0]
     model = loaded.model

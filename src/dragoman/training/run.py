@@ -10,6 +10,7 @@ import torch
 from dragoman.config import FILE_KEYS, SETTINGS_FILE, Family, TrainConfig, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
+from dragoman.decoding.datastore import searching_library
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
@@ -157,6 +158,8 @@ class _Session:
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
             return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
+        if self.config.training.datastore:
+            searching_library()  # before the training, not after it
         device = choose_device(self.config.training.device)
         keep_few_products()  # before the first product, which tells the device's speed
         clean_temporaries(self.directory / CHECKPOINTS)
@@ -181,6 +184,9 @@ class _Session:
             self._restore(trainer, newest)
             if trainer.progress.finished and (self.directory / CARD).exists():
                 self.log.line(f"finished already, after {trainer.progress.step:,} updates")
+                if self.config.training.datastore and not (self.directory / DATASTORE).exists():
+                    trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
+                    self._remember(trainer)
                 return Run(self.directory, self.config, trainer.progress)
         return self._run(trainer)
 
