@@ -77,7 +77,7 @@ def test_the_nearest_are_those_of_a_search_through_all(folder: Path) -> None:
 def test_cells_find_nearly_all_of_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datastore, "PER_CELL", 40)
     plain = random_store(4000, 6)
-    centres = datastore._centres(plain.states.float(), len(plain))
+    centres = datastore.centres_of(plain.states)
     assert len(centres) == 100
     cells = Datastore(**{**{name: getattr(plain, name) for name in datastore._PARTS}, "centres": centres})
     outputs = torch.randn(50, 6)

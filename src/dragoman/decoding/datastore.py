@@ -29,9 +29,10 @@ from dragoman.text.tokenizer import BOS, EOS
 
 DIMENSIONS = 64  # of a key: the directions in which the vectors vary most
 # Keys are sorted into cells around centres, of which only the nearest ones are searched.
-PER_CELL = 400
+PER_CELL, MOST_CELLS = 400, 8192
 SEARCHED_CELLS = 24
-_SAMPLE = 50_000  # keys from which directions and centres are found
+_PER_CENTRE = 45  # keys from which it is found
+_SAMPLE = 50_000  # keys from which directions are found
 _ROWS = 256  # of a batch
 # Without held-out pairs: as Khandelwal et al. found, and as was found for captions, of the mean distance of some keys.
 _WEIGHT, _TEMPERATURE = 0.3, 0.3
@@ -178,9 +179,8 @@ def make_datastore(
     states, tokens = _keys_and_values(outputs, pairs, mean, directions, report)
     if like is not None:
         states, tokens = torch.cat([like.states, states]), torch.cat([like.tokens, tokens])
-    some = random.choice(len(states), min(len(states), _SAMPLE), replace=False)
     weights = torch.tensor(list(_fingerprint(directory)), dtype=torch.uint8)
-    centres = _centres(states[some].float(), len(states))
+    centres = centres_of(states)
     own = torch.tensor([_WEIGHT]), torch.ones(1)
     store = Datastore(states, tokens, mean, directions, centres, *own, weights)
     store.temperature = _TEMPERATURE * _mean_distance(store, random)
@@ -243,13 +243,15 @@ def decoder_outputs(
             yield row, outputs[: len(pairs[row][1]) + 1]
 
 
-def _centres(sample: Float[Tensor, "rows dimensions"], keys: int) -> Float[Tensor, "cells dimensions"]:
-    cells = keys // PER_CELL
+def centres_of(states: Float16[Tensor, "keys dimensions"]) -> Float[Tensor, "cells dimensions"]:
+    """The centres of cells of keys; none where so few are searched one by one."""
+    cells = min(len(states) // PER_CELL, MOST_CELLS)
     if cells <= SEARCHED_CELLS:
-        return sample[:0]
-    faiss = searching_library()
-    means = faiss.Kmeans(sample.shape[1], min(cells, len(sample) // 40), niter=10, seed=_SEED)
-    means.train(sample.numpy())
+        return torch.empty(0, states.shape[1])
+    faiss, random = searching_library(), np.random.default_rng(_SEED)
+    means = faiss.Kmeans(states.shape[1], cells, niter=10, seed=_SEED)
+    some = random.choice(len(states), min(len(states), _PER_CENTRE * cells), replace=False)
+    means.train(states[some].float().numpy())
     return torch.from_numpy(means.centroids.copy())
 
 

@@ -1,0 +1,53 @@
+"""What looking up states costs a search: `bench_datastore.py [keys,...] [beam sizes,...]`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import torch
+from bench_engines import LENGTH, engines, varied
+from rows import Run, print_rows, settle
+from workload import TINY
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding import Datastore, Remembering, SearchRequest, search
+from dragoman.decoding.datastore import DIMENSIONS, centres_of
+
+BATCH = 32
+
+
+def random_store(keys: int) -> Datastore:
+    """Keys as random as the model's weights; each of the model's outputs is searched for all the same."""
+    width = TINY.d_model or 0
+    states = torch.randn(keys, DIMENSIONS)
+    directions = torch.linalg.qr(torch.randn(width, DIMENSIONS))[0].contiguous()
+    tokens = torch.randint(5, TINY.target_vocab or 0, (keys,), dtype=torch.int32)
+    return Datastore(
+        states.half(), tokens, torch.zeros(width), directions, centres_of(states.half()),
+        torch.tensor([0.3]), torch.tensor([10.0]), torch.zeros(32, dtype=torch.uint8),
+    )  # fmt: skip
+
+
+def main() -> None:
+    settle()
+    sizes, beams = (*sys.argv[1:], *("400000", "1,4")[len(sys.argv) - 1 :])
+    made = engines(varied(TINY))
+    source = torch.randint(5, TINY.source_vocab or 0, (BATCH, LENGTH + 1))
+    source[:, -1] = 3
+    for keys in map(int, sizes.split(",")):
+        store = random_store(keys)
+        for beam_size in map(int, beams.split(",")):
+            options = DecodingConfig(beam_size=beam_size, min_length=LENGTH - 1, max_length=LENGTH - 1)
+            request = SearchRequest(source, [LENGTH] * BATCH, options)
+            both = {name: Remembering(engine, store, options) for name, engine in made.items()}
+            runs: dict[str, Run] = {}
+            for name in (name for name in ("native int8", "native float32", "module") if name in made):
+                runs[name] = partial(search, made[name], request)
+                runs[f"{name}, datastore"] = partial(search, both[name], request)
+            facts = {"model": "tiny", "keys": keys, "batch": BATCH, "beam_size": beam_size}
+            print_rows("datastore", facts, runs, budget=12.0, work={"output_tokens": BATCH * LENGTH})
+
+
+if __name__ == "__main__":
+    main()
