@@ -98,16 +98,10 @@ def make_and_save(
     autocast: Autocast = nullcontext,
     report: Callable[[str], None] = _silent,
 ) -> Datastore:
-    """Make a datastore, fit it to held-out pairs if there are any, and write it.
+    """Make a datastore as `make_datastore` does, fit it to held-out pairs if there are any, and write it.
 
     Args:
-        model: in evaluation mode.
-        pairs: to be remembered.
-        held_out: pairs that the model was not trained on.
-        directory: of the model, whose weights are written already.
-        like: a datastore of the same weights whose keys come first.
-        autocast: makes the context that chooses the precision of products.
-        report: takes a line of plain text now and then.
+        held_out: pairs that the model was not trained on; the others as for `make_datastore`.
     """
     made = make_datastore(model, pairs, directory, like=like, autocast=autocast, report=report)
     if held_out:
