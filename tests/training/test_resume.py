@@ -132,6 +132,13 @@ def test_what_is_left_open_again_is_no_change_but_another_start_is(tmp_path):
         train(small_config(tmp_path, "run", "init_from=elsewhere"), resume=True, quiet=True)
 
 
+def test_how_many_matches_were_chosen_may_be_said_afterwards(tmp_path):
+    train(small_config(tmp_path, "run", "training.max_steps=1"), quiet=True)
+    assert train(small_config(tmp_path, "run", "data.fuzzy_matches=0"), resume=True, quiet=True).exit_status == 0
+    with pytest.raises(ConfigError, match=r"data\.fuzzy_matches: None in the run, 2 now"):
+        train(small_config(tmp_path, "run", "data.fuzzy_matches=2"), resume=True, quiet=True)
+
+
 def test_a_run_directory_in_use_is_refused(tmp_path):
     config = small_config(tmp_path)
     Path(config.out).mkdir()

@@ -61,7 +61,9 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
         if (directory / CHECKPOINTS).is_dir() and allowed is not None:
             allowed = allowed - {"init_from"}  # it has begun already
         for key, value in values.items():
-            if stored[section][key] == value:
+            if stored[section][key] == value or (
+                key == "fuzzy_matches" and value == _chosen_matches(stored, directory)
+            ):
                 continue
             if allowed is None or key in allowed:
                 stored[section][key] = value
@@ -76,6 +78,14 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
             hint="leave them out, or start a new run (with training.init_from to begin from these weights)",
         )
     return make_config({**stored, "out": str(directory)})
+
+
+def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
+    """How many fuzzy matches were chosen for a run whose settings leave them open."""
+    data = directory / "data"
+    if stored["data"]["fuzzy_matches"] is not None or not data.is_dir():
+        return None
+    return Prepared.open(data).tokenizers.count_of_matches
 
 
 def config_hash(config: TrainConfig, data_key: str) -> str:
