@@ -14,6 +14,7 @@ from dragoman.decoding.datastore import principal_directions
 from dragoman.decoding.scoring import pad_rows
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models import save_pretrained
+from dragoman.models.tensors import write_tensors
 from dragoman.nn import Transformer
 from dragoman.text.tokenizer import BOS, EOS
 from end_to_end import small
@@ -124,10 +125,33 @@ def test_another_file_is_refused(folder: Path) -> None:
         Datastore.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokens", torch.tensor([99] * 12, dtype=torch.int32)),
+        ("tokens", torch.tensor([4] * 11, dtype=torch.int32)),
+        ("states", torch.zeros(12, 16)),
+        ("mean", torch.zeros(15)),
+        ("directions", torch.zeros(16)),
+        ("centres", torch.zeros(3, 2)),
+        ("weight", torch.tensor([1.0])),
+        ("temperature", torch.tensor([0.0])),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(folder: Path, name: str, value: torch.Tensor) -> None:
+    made = make_datastore(the_model(), PAIRS, folder)
+    parts = {part: getattr(made, part) for part in datastore._PARTS}
+    write_tensors(folder / "datastore.safetensors", {**parts, name: value})
+    with pytest.raises(ModelError, match="do not fit each other or the model"):
+        Datastore.load(folder)
+
+
 def test_more_pairs_come_after_those_that_are_there(folder: Path) -> None:
     model = the_model()
     first = make_datastore(model, PAIRS[:3], folder)
+    first.weight, first.temperature = torch.tensor([0.65]), torch.tensor([7.0])
     both = make_datastore(model, PAIRS[3:], folder, like=first)
+    assert (float(both.weight), float(both.temperature)) == (first.weight, first.temperature), "as it was fitted"
     assert both.tokens.tolist() == [6, 5, EOS, 9, 10, 4, EOS, 12, EOS, 6, 5, EOS]
     assert torch.equal(both.states[: len(first)], first.states)
     assert torch.equal(both.directions, first.directions)

@@ -6,7 +6,7 @@ the generator makes its logits, the values are the tokens that followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from dragoman.data.pace import Pace
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.scoring import pad_rows
 from dragoman.errors import ConfigError, ModelError
-from dragoman.models.description import DATASTORE, WEIGHTS
+from dragoman.models.description import DATASTORE, WEIGHTS, read_config
 from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import Transformer
 from dragoman.text.lines import file_hash
@@ -142,11 +142,33 @@ class Datastore:
         if set(tensors) != set(_PARTS):
             expected, found = ", ".join(sorted(_PARTS)), ", ".join(sorted(tensors))
             raise ModelError("not a datastore", file=path, expected=expected, found=found)
+        config = read_config(directory)[0].with_paper_defaults()
+        if not _hold_together(tensors, config.d_model or 0, config.target_vocab or 0):
+            raise ModelError("the parts of the datastore do not fit each other or the model", file=path)
         store = cls(**tensors)
         if bytes(store.weights.tolist()) != _fingerprint(directory):
             hint = f"`dragoman remember {directory}` makes it anew"
             raise ModelError("the datastore was made with other weights", file=path, hint=hint)
         return store
+
+
+def _hold_together(parts: Mapping[str, Tensor], d_model: int, vocab: int) -> bool:
+    """Whether what a file holds can be searched, and gives tokens of the model."""
+    keys, size = len(parts["tokens"].reshape(-1)), parts["directions"].shape[-1:].numel()
+    shapes = {
+        "states": (keys, size), "tokens": (keys,), "mean": (d_model,), "directions": (d_model, size),
+        "centres": (len(parts["centres"]) if parts["centres"].dim() else 0, size), "weight": (1,),
+        "temperature": (1,), "weights": (32,),
+    }  # fmt: skip
+    kinds = {"states": torch.float16, "tokens": torch.int32, "weights": torch.uint8}
+    return (
+        keys > 0
+        and all(tuple(parts[name].shape) == shape for name, shape in shapes.items())
+        and all(part.dtype == kinds.get(name, torch.float32) for name, part in parts.items())
+        and 0 <= int(parts["tokens"].min()) <= int(parts["tokens"].max()) < vocab
+        and 0 <= float(parts["weight"]) < 1
+        and float(parts["temperature"]) > 0
+    )
 
 
 def make_datastore(
@@ -164,7 +186,7 @@ def make_datastore(
         model: in evaluation mode.
         pairs: source and target ids, unframed, fuzzy matches with the sources.
         directory: of the model, whose weights are written already.
-        like: a datastore of the same weights whose keys come first.
+        like: a datastore of the same weights whose keys come first; its weight and temperature stay.
         autocast: makes the context that chooses the precision of products.
         report: takes a line of plain text now and then.
     """
@@ -181,9 +203,10 @@ def make_datastore(
         states, tokens = torch.cat([like.states, states]), torch.cat([like.tokens, tokens])
     weights = torch.tensor(list(_fingerprint(directory)), dtype=torch.uint8)
     centres = centres_of(states)
-    own = torch.tensor([_WEIGHT]), torch.ones(1)
+    own = (torch.tensor([_WEIGHT]), torch.ones(1)) if like is None else (like.weight, like.temperature)
     store = Datastore(states, tokens, mean, directions, centres, *own, weights)
-    store.temperature = _TEMPERATURE * _mean_distance(store, random)
+    if like is None:
+        store.temperature = _TEMPERATURE * _mean_distance(store, random)
     report(f"datastore: {store}, {states.nbytes / 1e6:,.0f} MB")
     return store
 

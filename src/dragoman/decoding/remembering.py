@@ -94,19 +94,19 @@ def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], auto
     labels = torch.tensor([token for row, _ in rows for token in (*pairs[row][1], EOS)])
     device = next(model.parameters()).device
     own = torch.cat([
-        model.generator(some.to(device)).float().log_softmax(-1).cpu().gather(1, wanted[:, None])[:, 0].exp()
+        model.generator(some.to(device)).float().log_softmax(-1).cpu().gather(1, wanted[:, None])[:, 0]
         for some, wanted in zip(outputs.split(_ROWS), labels.split(_ROWS), strict=True)
     ])  # fmt: skip
     distances, places = datastore.nearest(outputs, _NEIGHBOURS)
     right = datastore.followers(places) == labels[:, None]
     unit = distances[distances.isfinite()].mean()
-    alone = float(-own.log().mean())
+    alone = float(-own.mean())
     best = (alone, 0.0, datastore.temperature)
     for factor in _TEMPERATURES:
         temperature = (factor * unit).reshape(1)
-        near = ((-distances / temperature).softmax(1) * right).sum(1)
+        near = ((-distances / temperature).softmax(1) * right).sum(1).log()
         for weight in _WEIGHTS:
-            loss = float(-((1 - weight) * own + weight * near).log().mean())
+            loss = float(-torch.logaddexp(own + math.log1p(-weight), near + math.log(weight)).mean())
             best = min(best, (loss, weight, temperature), key=lambda one: one[0])
     datastore.weight, datastore.temperature = torch.tensor([best[1]]), best[2]
     return Fit(alone, best[0], len(labels))

@@ -50,7 +50,7 @@ def remember(
         pairs: .tsv or .jsonl files of pairs.
         dev_source: files of held-out sources like those to be translated, which tell how much the datastore is to
             count. If none are given, the held-out pairs of the run do for its own training pairs and for pairs that
-            are added to them; for other pairs a weight of 0.3 is taken.
+            are added to them, and without those what is added to keeps its weight; other pairs get a weight of 0.3.
         dev_target: their targets, aligned.
         add: keep what the datastore holds already.
         device: where the model runs.
