@@ -140,7 +140,7 @@ class Datastore:
             return None
         tensors = read_tensors(path)
         if set(tensors) != set(_PARTS):
-            expected, found = ", ".join(sorted(_PARTS)), ", ".join(sorted(tensors))
+            expected, found = ", ".join(sorted(_PARTS)), ", ".join([*sorted(tensors)[:3], "…"])
             raise ModelError("not a datastore", file=path, expected=expected, found=found)
         config = read_config(directory)[0].with_paper_defaults()
         if not _hold_together(tensors, config.d_model or 0, config.target_vocab or 0):
