@@ -113,6 +113,18 @@ def test_a_batch_is_framed_and_padded(tmp_path: Path) -> None:
     assert batch.to("meta").source.device.type == "meta"
 
 
+def test_targets_may_come_once_more_from_their_end(tmp_path: Path) -> None:
+    store = TokenStore.write(tmp_path / "s", [([5, 6, 7], [8, 4]), ([], []), ([4], [9, 8, 7])], vocabulary_size=10)
+    batch = collate(store, [0, 1, 2], right_to_left=True)
+    once = collate(store, [0, 1, 2])
+    assert batch.source.tolist() == once.source.tolist()
+    assert batch.target[:3].tolist() == once.target.tolist()
+    # What stands between `<s>` and `</s>` is the same, the other way round: reading it begins with `</s>`.
+    assert batch.target[3:].tolist() == [[3, 4, 8, 2, 0], [3, 2, 0, 0, 0], [3, 7, 8, 9, 2]]
+    assert (batch.source_tokens, batch.target_tokens) == (once.source_tokens, 2 * once.target_tokens)
+    assert batch.target_tokens == int((batch.labels != 0).sum())
+
+
 @pytest.mark.parametrize("rows", [[0], [1, 1], [0, 1, 0]])
 def test_rows_keep_the_order_asked_for(tmp_path: Path, rows: list[int]) -> None:
     store = TokenStore.write(tmp_path / "s", [([4], [5]), ([6], [7])], vocabulary_size=10)

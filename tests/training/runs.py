@@ -114,3 +114,13 @@ def train_until_killed(config, step: int) -> None:
         train(config, resume=True, quiet=True)
 
     assert in_child(run) == 137
+
+
+def assert_goes_on_bit_for_bit(folder: Path, killed_at: int, *settings: str) -> None:
+    """A run that is killed after so many updates, and goes on, ends as one that is not."""
+    whole, broken = (small_config(folder, name, *settings) for name in ("whole", "broken"))
+    train(whole, quiet=True)
+    train_until_killed(broken, killed_at)
+    train(broken, resume=True, quiet=True)
+    assert losses(folder / "broken") == losses(folder / "whole")
+    assert digests(folder / "broken") == digests(folder / "whole")

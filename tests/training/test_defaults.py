@@ -229,6 +229,18 @@ def test_the_estimate_counts_both_passes_of_the_updates_that_have_them(data, mon
     assert both > one == estimate(r_drop=5, r_drop_after=200)
 
 
+def test_the_estimate_counts_both_readings_of_the_decoder(data, monkeypatch):
+    monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
+
+    def estimate(**model: object) -> float:
+        config = make_config({"out": "run", "model": model, "training": {"max_steps": 100}})
+        return estimate_seconds(complete(config, data, torch.device("cpu"))[0], data, torch.device("cpu"))
+
+    one, both, none = estimate(), estimate(right_to_left=True), estimate(num_encoder_layers=0)
+    fixed = defaults.CALLS_PER_UPDATE * 100
+    assert both - one == pytest.approx(none - fixed, rel=1e-3)  # but for the norm at the encoder's end
+
+
 def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch):
     monkeypatch.setattr(defaults, "operations_per_second", lambda *_: 1e9)
     changes = {"optimizer": "muon", "max_steps": 100, "batch_tokens": 1}
@@ -240,6 +252,16 @@ def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch
     wide = 2 * (config.model.num_encoder_layers + config.model.num_decoder_layers)
     products = 5 * (squares * 6 * d**3 + wide * (4 * d * d * ff + 2 * d**3))
     assert more == pytest.approx(100 * products / (defaults.SHARE_OF_PEAK * 1e9))
+
+
+def test_many_pairs_of_two_sorts_of_symbols_are_learned_from_both_ends(data, chosen, monkeypatch):
+    assert chosen(450_000).model.right_to_left is False
+    monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(data.train))
+    assert chosen(450_000).model.right_to_left is True
+    assert chosen(450_000, model={"right_to_left": False}).model.right_to_left is False
+    monkeypatch.setattr(choices, "MOST_TO_MATCH", len(data.train) - 1)
+    assert chosen(450_000).model.right_to_left is False
+    assert chosen(450_000, model={"right_to_left": True}).model.right_to_left is True
 
 
 def test_sources_with_matches_get_larger_batches_and_as_many_updates(data, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import digests, losses, small_config, text_config, train_until_killed
+from runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
 from torch import nn
 from torch.nn import functional as F
 
@@ -137,11 +137,7 @@ def test_an_update_sees_each_pair_twice_under_different_dropout():
 
 def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
     settings = ("max_steps=20", "r_drop=5", "r_drop_after=7", "save_every=3", "accumulate=2")
-    train(small_config(tmp_path, "whole", *settings), quiet=True)
-    train_until_killed(small_config(tmp_path, "broken", *settings), 9)
-    train(small_config(tmp_path, "broken", *settings), resume=True, quiet=True)
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
-    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+    assert_goes_on_bit_for_bit(tmp_path, 9, *settings)
 
 
 def test_it_begins_after_the_updates_of_one_pass(tmp_path):

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from dragoman.config.reading import read_toml as read_toml
     from dragoman.config.reading import write_toml as write_toml
     from dragoman.config.section import Section as Section
-    from dragoman.config.sections import FILE_KEYS as FILE_KEYS
-    from dragoman.config.sections import PAIR_FILES as PAIR_FILES
-    from dragoman.config.sections import SECTIONS as SECTIONS
-    from dragoman.config.sections import SETTINGS_FILE as SETTINGS_FILE
-    from dragoman.config.sections import TEXT_FILES as TEXT_FILES
     from dragoman.config.sections import DataConfig as DataConfig
     from dragoman.config.sections import DecodingConfig as DecodingConfig
     from dragoman.config.sections import Family as Family
@@ -34,9 +29,14 @@ if TYPE_CHECKING:
     from dragoman.config.sections import MarkovConfig as MarkovConfig
     from dragoman.config.sections import ModelConfig as ModelConfig
     from dragoman.config.sections import TokenizerConfig as TokenizerConfig
-    from dragoman.config.sections import TrainConfig as TrainConfig
     from dragoman.config.sections import TrainingConfig as TrainingConfig
     from dragoman.config.sections import ValidationConfig as ValidationConfig
+    from dragoman.config.tree import FILE_KEYS as FILE_KEYS
+    from dragoman.config.tree import PAIR_FILES as PAIR_FILES
+    from dragoman.config.tree import SECTIONS as SECTIONS
+    from dragoman.config.tree import SETTINGS_FILE as SETTINGS_FILE
+    from dragoman.config.tree import TEXT_FILES as TEXT_FILES
+    from dragoman.config.tree import TrainConfig as TrainConfig
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -54,19 +54,14 @@ __all__, __getattr__, __dir__ = lazy_names(
         "sections": (
             "DataConfig",
             "DecodingConfig",
-            "FILE_KEYS",
             "Family",
             "Markov",
             "MarkovConfig",
             "ModelConfig",
-            "PAIR_FILES",
-            "SECTIONS",
-            "SETTINGS_FILE",
-            "TEXT_FILES",
             "TokenizerConfig",
-            "TrainConfig",
             "TrainingConfig",
             "ValidationConfig",
         ),
+        "tree": ("FILE_KEYS", "PAIR_FILES", "SECTIONS", "SETTINGS_FILE", "TEXT_FILES", "TrainConfig"),
     },
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.config.sections import SECTIONS, TrainConfig
+from dragoman.config.tree import SECTIONS, TrainConfig
 from dragoman.errors import ConfigError
 from dragoman.files import write_bytes
 

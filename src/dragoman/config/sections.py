@@ -77,6 +77,11 @@ class ModelConfig(Section):
     )
     bias: bool = setting(default=True, description="biases in the attention projections")
     generator_bias: bool = setting(default=False, description="a bias on the logits")
+    right_to_left: bool | None = setting(
+        default=None,
+        description="targets are learned from their end too, from </s> to <s>, and searches rank outputs by both "
+        "readings; by the corpus if unset",
+    )
 
     @property
     def learns_pairs(self) -> bool:
@@ -86,7 +91,7 @@ class ModelConfig(Section):
     def with_paper_defaults(self) -> ModelConfig:
         """The same with everything still unset as in the paper's base model (table 3; positions: section 3.5)."""
         base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}
-        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved"}
+        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved", "right_to_left": False}
         return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
 
     def check(self) -> None:
@@ -98,6 +103,8 @@ class ModelConfig(Section):
         d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
         if self.positions in ("rotary", "rotary-cross") and d_k % 2 and (self.d_k or self.num_heads):
             raise ValueError(f'positions = "{self.positions}" turns pairs of columns: d_k must be even, not {d_k}')
+        if self.right_to_left and not self.learns_pairs:
+            raise ValueError(f"right_to_left is for pairs, which a {self.family} model does not learn")
         if self.positions == "rotary-cross" and not self.learns_pairs:
             raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
         unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
@@ -334,6 +341,11 @@ class DecodingConfig(Section):
         default=None, description="of the nearest states of a datastore; as found on held-out pairs if unset"
     )
     knn_neighbours: Hypotheses = setting(default=64, description="how many of them")
+    right_to_left_weight: Rate | None = setting(
+        default=None,
+        description="share of the reading from right to left in the ranking of a beam's outputs; "
+        "0.5 with a model that learned both (model.right_to_left), 0 with others",
+    )
     sampling: bool = setting(default=False, description="draw tokens instead of searching for the likeliest output")
     temperature: Annotated[float, Bounds(gt=0)] = 1.0
     top_k: NotNegative = setting(default=0, description="sample among the k likeliest tokens; 0 is all")
@@ -353,44 +365,5 @@ class DecodingConfig(Section):
             raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}")
 
 
-class TrainConfig(Section):
-    """Everything `train` needs: the tree that is written to `config.toml`."""
-
-    out: PathText = setting(description="the run directory")
-    data: DataConfig = DataConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    model: ModelConfig = ModelConfig()
-    markov: MarkovConfig = MarkovConfig()
-    training: TrainingConfig = TrainingConfig()
-    validation: ValidationConfig = ValidationConfig()
-    decoding: DecodingConfig = DecodingConfig()
-
-    def check(self) -> None:
-        """See `Section.check`."""
-        model = self.model
-        rates = (model.dropout != 0, model.attention_dropout, model.activation_dropout, model.word_dropout)
-        if self.training.r_drop and not any(rates):
-            raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
-        if self.training.datastore and not model.learns_pairs:
-            raise ValueError(f"a datastore is of pairs, which a {model.family} model does not learn")
-        if self.training.r_drop_after and not self.training.r_drop:
-            raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
-
-
-# The settings of `data` that say where the files are.
-PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs"))
-TEXT_FILES = ("text", "dev_text", "test_text")
-FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
-
 # Codes of countries that are often meant for a language, and are the codes of none.
 LANGUAGE_OF_COUNTRY = {"cn": "zh", "jp": "ja"}
-SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
-SECTIONS: dict[str, type[Section]] = {
-    "data": DataConfig,
-    "tokenizer": TokenizerConfig,
-    "model": ModelConfig,
-    "markov": MarkovConfig,
-    "training": TrainingConfig,
-    "validation": ValidationConfig,
-    "decoding": DecodingConfig,
-}

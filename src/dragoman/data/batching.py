@@ -29,13 +29,15 @@ class Batch:
 
     Attributes:
         source: ids then `</s>`, padded with 0.
-        target: `<s>`, ids, `</s>`, padded with 0: decoder input is `target[:, :-1]`, labels are `target[:, 1:]`.
+        target: `<s>`, ids, `</s>`, padded with 0: decoder input is `target[:, :-1]`, labels are `target[:, 1:]`. Where
+            targets are learned from their end too, they come once more: `</s>`, the ids from the last to the first,
+            `<s>`.
         source_tokens: source ids that are not padding, `</s>` counted.
         target_tokens: labels that are not padding, `</s>` counted and `<s>` not.
     """
 
     source: Int64[Tensor, "batch src"]
-    target: Int64[Tensor, "batch tgt"]
+    target: Int64[Tensor, "rows tgt"]
     source_tokens: int
     target_tokens: int
 
@@ -45,7 +47,7 @@ class Batch:
         return self.source, self.target[:, :-1]
 
     @property
-    def labels(self) -> Int64[Tensor, "batch labels"]:
+    def labels(self) -> Int64[Tensor, "rows labels"]:
         """The target shifted left."""
         return self.target[:, 1:]
 
@@ -143,13 +145,16 @@ def eval_batches(
     return _pack(source[order], target[order], batch_tokens, order)[::-1]
 
 
-def collate(store: TokenStore, indices: np.ndarray | Sequence[int]) -> Batch:
-    """The pairs at some indices as a batch."""
+def collate(store: TokenStore, indices: np.ndarray | Sequence[int], *, right_to_left: bool = False) -> Batch:
+    """The pairs at some indices as a batch, their targets from left to right, or in both directions."""
     sources = [store.source(int(i)) for i in indices]
     targets = [store.target(int(i)) for i in indices]
-    source = _padded(sources, start=None)
-    target = _padded(targets, start=BOS)
-    return Batch(source, target, sum(map(len, sources)) + len(sources), sum(map(len, targets)) + len(targets))
+    source, target = _padded(sources, start=None), _padded(targets, start=BOS)
+    labels = sum(map(len, targets)) + len(targets)
+    if right_to_left:
+        target = torch.cat([target, _padded([ids[::-1] for ids in targets], start=EOS, end=BOS)])
+        labels *= 2
+    return Batch(source, target, sum(map(len, sources)) + len(sources), labels)
 
 
 def collate_causal(store: TokenStore, indices: np.ndarray | Sequence[int]) -> TextBatch:
@@ -177,7 +182,7 @@ def collate_masked(store: TokenStore, indices: np.ndarray | Sequence[int], *, ke
     return TextBatch(torch.from_numpy(ids), torch.from_numpy(labels), int((labels != PAD).sum()), read)
 
 
-def _padded(rows: Sequence[np.ndarray], *, start: int | None) -> Tensor:
+def _padded(rows: Sequence[np.ndarray], *, start: int | None, end: int = EOS) -> Tensor:
     shift = start is not None
     width = max(map(len, rows), default=0) + 1 + shift
     padded = np.full((len(rows), width), PAD, dtype=np.int64)
@@ -185,7 +190,7 @@ def _padded(rows: Sequence[np.ndarray], *, start: int | None) -> Tensor:
         padded[:, 0] = start
     for row, ids in zip(padded, rows, strict=True):
         row[shift : shift + len(ids)] = ids
-        row[shift + len(ids)] = EOS
+        row[shift + len(ids)] = end
     return torch.from_numpy(padded)
 
 

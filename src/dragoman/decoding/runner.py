@@ -11,6 +11,7 @@ from dragoman.config import DecodingConfig
 from dragoman.decoding.alignment import align
 from dragoman.decoding.batches import BATCH_TOKENS, length_batches
 from dragoman.decoding.beam import beam_search
+from dragoman.decoding.both_ways import read_whole
 from dragoman.decoding.datastore import Datastore
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.greedy import greedy_search
@@ -26,7 +27,7 @@ from dragoman.errors import DataError, ModelError
 from dragoman.models import Pretrained, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
-from dragoman.text.tokenizer import EOS
+from dragoman.text.tokenizer import BOS, EOS
 
 
 def search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -97,6 +98,18 @@ class Runner:
                 seeds=request.seeds,
             ),
         )
+
+    def read_backwards(
+        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[Sequence[int]]]
+    ) -> list[list[float]]:
+        """A `dragoman.decoding.both_ways.Reader`; without datastores, which hold what was read forwards."""
+        if isinstance(self.model, NativeEngine) and self.model.native.knows_positions:
+            return read_whole(self.model.native, sources, outputs, torch.get_num_threads())
+        backwards = [one[::-1] for some in outputs for one in some]
+        owners = [row for row, some in enumerate(outputs) for _ in some]
+        batch = pad_rows(sources, self.model.device)
+        values = iter(score_serial(self.model, batch, backwards, begin=EOS, end=BOS, owners=owners))
+        return [[sum(next(values)) for _ in some] for some in outputs]
 
     def align(self, request: IdRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[list[tuple[int, int]]]]:
         """Which source token each token of each hypothesis looked at most."""

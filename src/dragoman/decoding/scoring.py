@@ -23,17 +23,28 @@ def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | None = None) 
 
 
 def score_serial(
-    model: NextTokenModel, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]]
+    model: NextTokenModel,
+    source: Int[Tensor, "batch src"],
+    targets: Sequence[Sequence[int]],
+    *,
+    begin: int = BOS,
+    end: int = EOS,
+    owners: Sequence[int] | None = None,
 ) -> list[list[float]]:
-    """Natural log-probability of each token of each target and of its `</s>`, one step at a time.
+    """Natural log-probability of each token of each target and of its end, one step at a time.
 
     Args:
         model: any next-token model.
         source: framed ids, padded.
         targets: unframed ids, one list per row.
+        begin: the token before the first one.
+        end: the token after the last one.
+        owners: the row of `source` that each target belongs to, where there are not as many.
     """
-    framed = pad_rows([[BOS, *target, EOS] for target in targets], source.device)
+    framed = pad_rows([[begin, *target, end] for target in targets], source.device)
     state = model.start(source)
+    if owners is not None:
+        state = state.reorder(torch.tensor(owners, device=source.device))
     columns = []
     for step in range(framed.shape[1] - 1):
         log_probs, state = model.step(state, framed[:, step])

@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.decoding.batches import length_batches
+from dragoman.decoding.both_ways import in_directions, read_whole
 from dragoman.decoding.guard import is_finished, search_without_loops
 from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
 from dragoman.decoding.translation import Alternative, PairScore, Translation, no_translation
@@ -46,6 +47,7 @@ class Translator:
         engine: which engine runs them; "auto" chooses.
         precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
         datastores: of each model (`dragoman.decoding.Datastore`), None where it has none.
+        right_to_left: whether all models learned targets from their end too (`ModelConfig.right_to_left`).
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class Translator:
         engine: str = "auto",
         precision: str = "auto",
         datastores: Sequence[Any] = (),
+        right_to_left: bool = False,
     ) -> None:
         self._light = models if isinstance(models, Light) else None
         self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision, datastores)
         self.tokenizers = tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
+        self.right_to_left = right_to_left
 
     @classmethod
     def from_pretrained(
@@ -88,7 +92,7 @@ class Translator:
             _check_sizes(paths[0], config, tokenizers)
             await_check()
             light = Light(*opened, partial(_load, paths, device, engine, precision))
-            return cls(light, tokenizers, decoding, languages)
+            return cls(light, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
         from dragoman.decoding.datastore import Datastore
         from dragoman.decoding.runner import load_models
 
@@ -100,7 +104,8 @@ class Translator:
                 expected = f"those of {paths[0]}"
                 raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
         models, stores = [pretrained.model for pretrained in loaded], [Datastore.load(one) for one in paths]
-        return cls(models, pairs[0], decoding, languages, engine, precision, stores)
+        both_ways = all(pretrained.config.right_to_left for pretrained in loaded)
+        return cls(models, pairs[0], decoding, languages, engine, precision, stores, both_ways)
 
     @property
     def runner(self) -> Any:
@@ -250,17 +255,21 @@ class Translator:
         """The hypotheses of each batch; each on a thread of its own where there are batches enough."""
         native = self.runner.native if self._light is None else self._light.native
         if options.sampling or native is None:
-            yield from (search_without_loops(self.runner.find, request) for request in requests)
+            search = in_directions(self.runner.find, self.runner.read_backwards, options, self.right_to_left)
+            yield from (search_without_loops(search, request) for request in requests)
             return
         threads = default_threads()
-        if len(requests) < 2 * threads or threads == 1:
-            yield from (search_without_loops(partial(search_whole, native), request) for request in requests)
+        side_by_side = len(requests) >= 2 * threads and threads > 1
+        each = 1 if side_by_side else None
+        find, read = partial(search_whole, native, threads=each), partial(read_whole, native, threads=each)
+        search = partial(search_without_loops, in_directions(find, read, options, self.right_to_left))
+        if not side_by_side:
+            yield from map(search, requests)
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        alone = partial(search_without_loops, partial(search_whole, native, threads=1))
         with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(alone, requests)
+            yield from pool.map(search, requests)
 
     def translate_lines(
         self,

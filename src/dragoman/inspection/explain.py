@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
 from dragoman.decoding import Completer, Filler, SearchRequest, Translator, load_language_model, pad_rows, search
-from dragoman.decoding.hypothesis import changed_options
+from dragoman.decoding.both_ways import in_directions
+from dragoman.decoding.hypothesis import IdRequest, changed_options
 from dragoman.decoding.language_model import family_of
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
@@ -25,7 +26,9 @@ from dragoman.inspection.trace import Position, Step, Trace
 from dragoman.nn import MaskedLM
 from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
+R = TypeVar("R", IdRequest, SearchRequest)
 _WITH_DATASTORE = "The output was searched for with the model's datastore; what is shown is the model alone."
+_FROM_BOTH_ENDS = "The output is the best of the beam by both readings; what is shown is read from left to right."
 
 
 def explain(
@@ -106,8 +109,9 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
     ids = encode(tokenizers.source, text)
     source = pad_rows([[*ids, EOS]], translator.device)
-    searched = translator.runner.with_datastores(options)
-    [[best, *_]] = search(searched, _shown(SearchRequest(source, [len(ids)], options)))
+    runner = translator.runner
+    find = in_directions(runner.find, runner.read_backwards, options, translator.right_to_left)
+    [[best, *_]] = find(_shown(IdRequest([ids], options)))
     written = best.tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -118,7 +122,8 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     subject = Subject(model, source, inputs, Sides("transformer", read.pieces, given.pieces), text)
     own = serial_logits(model, source, pad_rows([[BOS, *written]], translator.device))[0].cpu()
     steps = _steps(tokenizers.target, own, written)
-    notes = () if searched is translator.model else (_WITH_DATASTORE,)
+    notes = () if runner.with_datastores(options) is runner.model else (_WITH_DATASTORE,)
+    notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
     if target is None:
         return trace
@@ -142,7 +147,7 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     return subject.trace(None, given, output, search=_search_name(options), steps=steps)
 
 
-def _shown(request: SearchRequest) -> SearchRequest:
+def _shown(request: R) -> R:
     """The request for an output that can be shown, whatever length the model's own rule allows."""
     if max(request.max_lengths) <= MAX_PIECES:
         return request

@@ -45,21 +45,25 @@ class Transformer(nn.Module):
         return self.encoder(self.source_embedding(source), mask), mask
 
     def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
+        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "rows tgt"]
+    ) -> Float[Tensor, "rows tgt d_model"]:
         """The decoder's output for teacher forcing: all target positions at once, none seeing a later one.
 
         Args:
             source: framed source ids, padded.
-            target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded.
+            target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded; or several for each
+                source, all of the first readings, then all of the second.
         """
         memory, memory_mask = self.encode(source)
+        readings = len(target) // max(1, len(source))
+        if readings > 1:
+            memory, memory_mask = memory.repeat(readings, 1, 1), memory_mask.repeat(readings, 1, 1, 1)
         mask = combine_masks(padding_mask(target, self.pad), causal_mask(target.shape[1], device=target.device))
         return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
 
     def forward(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt vocab"]:
+        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "rows tgt"]
+    ) -> Float[Tensor, "rows tgt vocab"]:
         """Logits of the token that follows each target position; arguments as in `hidden`."""
         return self.generator(self.hidden(source, target))
 

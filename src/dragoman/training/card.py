@@ -68,6 +68,8 @@ KINDS = {
 _REMEMBERED = f"""While it translates it looks up the states of its training pairs, in `{DATASTORE}`: who has that file
 has their targets. Of the numbers above only those of a search that was tried were found with it.
 """
+_BOTH_ENDS = """ Targets were learned from their
+last token to their first too, and what a beam finds is ranked by both readings."""
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -119,7 +121,7 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
 
 {KINDS[model.family].stack}: {layers} layers, d_model {model.d_model}, {model.num_heads} heads, d_ff {model.d_ff},
 {model.norm}-norm, dropout {model.dropout}, embeddings tied: {model.tie_embeddings}. {vocabulary} {model.target_vocab:,}
-({tokenizers.target.kind}){joint}. The weights are {kept}.
+({tokenizers.target.kind}){joint}. The weights are {kept}.{_BOTH_ENDS if model.right_to_left else ""}
 """
 
 

@@ -25,12 +25,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
-from dragoman.text.choices import is_of_symbols
+from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import task_of
@@ -160,6 +161,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> No
     else:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
+    _choose_readings(choices, data)
     metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
@@ -170,6 +172,14 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> No
         if decoding.is_beam_search and lines >= FEWEST_LINES:
             why = f"tried on {lines:,} dev lines when training ends"
             choices.choose("validation", why, {"length_penalties": LENGTH_PENALTIES})
+
+
+def _choose_readings(choices: _Choices, data: Prepared) -> None:
+    source, target = data.tokenizers.without_matches().source, data.tokenizers.target
+    if choose_matches(source, target, len(data.train)):
+        choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
+    else:
+        choices.choose("model", "one reading, as in the paper", {"right_to_left": False})
 
 
 def _choose_for_text(choices: _Choices) -> None:
@@ -297,8 +307,9 @@ def _fixed_operations(config: TrainConfig) -> float:
 def _weights_per_token(config: ModelConfig) -> int:
     with torch.device("meta"):
         model = build_model(config)
-    stacks = [getattr(model, name) for name in ("encoder", "decoder") if hasattr(model, name)]
-    return sum(map(count_parameters, stacks)) + model.generator.weight.numel()
+    encoder, decoder = (count_parameters(getattr(model, name, nn.Identity())) for name in ("encoder", "decoder"))
+    readings = 2 if config.right_to_left else 1
+    return encoder + readings * (decoder + model.generator.weight.numel())
 
 
 def describe(choices: list[Choice]) -> list[str]:

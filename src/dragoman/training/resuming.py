@@ -29,7 +29,7 @@ CHANGEABLE: dict[str, set[str] | None] = {
 # Settings younger than some checkpoints: where they are as if they were not, they do not count.
 LATER = {
     "data": {"fuzzy_matches", "repeat"},
-    "model": {"init", "word_dropout"},
+    "model": {"init", "right_to_left", "word_dropout"},
     "tokenizer": {"symbols"},
     "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},
     "validation": {"tokenize"},
@@ -49,6 +49,7 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
         hint = "give resume (--resume) to go on with it, or another out (--out)"
         raise ConfigError("there is a run here already", file=directory, hint=hint)
     stored = make_config(read_toml(stored_file)).to_dict()
+    stored["model"]["right_to_left"] = bool(stored["model"]["right_to_left"])  # unset: by a version without it
     check_meant(config, stored["model"]["family"])
     given = config.to_dict(unset=False, none=False)
     differing = []
@@ -96,7 +97,7 @@ def config_hash(config: TrainConfig, data_key: str) -> str:
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
     for section, keys in LATER.items():
         plain = SECTIONS[section]().to_dict()
-        tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v != plain[k]}
+        tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v not in (plain[k], False)}
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 

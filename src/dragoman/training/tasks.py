@@ -73,27 +73,34 @@ def task_of(config: TrainConfig) -> Task:
         assert config.model.target_vocab is not None
         return Filling(config.training.seed, config.model.target_vocab)
     assert config.model.family == "transformer"
-    return Translating()
+    return Translating(bool(config.model.right_to_left))
 
 
 @dataclass(frozen=True)
 class Translating:
-    """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left."""
+    """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left.
 
+    Args:
+        right_to_left: whether training reads targets from their end too (Liu et al. 2016).
+    """
+
+    right_to_left: bool = False
     metrics: tuple[str, ...] = ("loss", "bleu", "chrf", "exact")
     layers: tuple[str, ...] = ("num_encoder_layers", "num_decoder_layers")
     perplexity: str = "perplexity"
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
-        """Source and target, framed."""
-        return collate(store, rows)
+        """Source and target, framed; in validation always from left to right, so that losses mean the same."""
+        return collate(store, rows, right_to_left=self.right_to_left and epoch is not None)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
         """Translations of (at most `validation.max_sentences`) held-out sources, scored."""
         assert isinstance(model, Transformer)
         options, most = _search(config), config.validation.max_sentences
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
-        translator = Translator([model], data.tokenizers, options, languages, precision="float32")
+        translator = Translator(
+            [model], data.tokenizers, options, languages, precision="float32", right_to_left=self.right_to_left
+        )
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
         metrics = [name for name in self.metrics if name != "loss"]
         how = {"target_language": languages.target, "tokenize": config.validation.tokenize}

@@ -104,6 +104,20 @@ def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, posi
 
 
 @each_kind
+@pytest.mark.parametrize("positions", ["interleaved", "rotary-cross"])
+def test_several_targets_of_a_source_are_read_as_if_it_stood_there_for_each(kernels, positions):
+    model = a_model(norm="pre", positions=positions)
+    source, targets = some_ids(7, 1, 19), some_ids(9, 17, 1, 4, 12, 2)
+    assert hidden_module.is_plain(model)
+    expected, oracle = learned(model, model.hidden, (torch.cat([source, source]), targets))
+    for hidden in (training_hidden(model), model.hidden):
+        vectors, grads = learned(model, hidden, (source, targets))
+        assert (vectors - expected).abs().max() < 1e-5
+        for name, grad in grads.items():
+            assert (grad - oracle[name]).abs().max() <= 2e-5 * oracle[name].abs().max() + 1e-6, name
+
+
+@each_kind
 @pytest.mark.parametrize("positions", ["interleaved", "rotary", "rotary-cross"])
 def test_in_bfloat16_vectors_and_gradients_stray_no_further_than_the_modules(kernels, positions):
     model = a_model(norm="pre", positions=positions, tie_embeddings="all", d_model=64, d_ff=128)

@@ -119,6 +119,10 @@ class _Side:
         kept = ids != pad
         return cls(kept, torch.arange(ids.shape[1]).expand(ids.shape)[kept], kept.sum(1))
 
+    def repeat(self, times: int) -> _Side:
+        """The same side so many times, one after the other."""
+        return _Side(self.kept.repeat(times, 1), self.places.repeat(times), self.lengths.repeat(times))
+
     def spread(self, rows: Tensor) -> Tensor:
         """Rows back in their places, zeros elsewhere."""
         places = self.kept.flatten().nonzero()[:, 0]
@@ -143,7 +147,10 @@ class _Run:
         if isinstance(model, Transformer):
             memory = self.encode(model.encoder, self.embed(model.source_embedding, ids[0], sides[0]), sides[0])
             x = self.embed(model.target_embedding, ids[1], sides[1])
-            return sides[1].spread(self.decode(model.decoder, x, sides[1], memory, sides[0]))
+            source, readings = sides[0], len(ids[1]) // len(ids[0])
+            if readings > 1:
+                memory, source = memory.repeat(readings, 1), source.repeat(readings)
+            return sides[1].spread(self.decode(model.decoder, x, sides[1], memory, source))
         x = self.embed(model.embedding, ids[0], sides[0])
         if isinstance(model, CausalLM):
             return sides[0].spread(self.decode(model.decoder, x, sides[0]))

@@ -1,0 +1,96 @@
+"""Searches whose outputs are ranked by both readings, from left to right and from right to left (Liu et al. 2016).
+
+A model that writes from left to right judges an end by a beginning that may be wrong already; one that writes from
+right to left errs elsewhere. What both find likely is right more often than what one of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, hypothesis_score
+from dragoman.decoding.whole import search_rows
+from dragoman.engines.native.model import NativeModel
+from dragoman.errors import ConfigError
+from dragoman.text.tokenizer import BOS, EOS, PAD
+
+Search = Callable[[IdRequest], list[list[Hypothesis]]]
+# Of a batch: its framed sources, and outputs of each; gives the log-probability of each output read backwards.
+Reader = Callable[[Sequence[Sequence[int]], Sequence[Sequence[Sequence[int]]]], list[list[float]]]
+# Both readings count alike, as in the article.
+WEIGHT = 0.5
+
+
+def in_directions(search: Search, read: Reader, options: DecodingConfig, right_to_left: bool) -> Search:
+    """A search as the options want it: from left to right alone, or its outputs ranked by both readings.
+
+    Args:
+        search: from left to right.
+        read: reads outputs from right to left.
+        options: `right_to_left_weight` is the share of the latter; half of it where unset and learned. Where there is
+            but one output for a source, or outputs are drawn, nothing is ranked.
+        right_to_left: whether the model learned that.
+
+    Raises:
+        ConfigError: it is wanted and was not learned.
+    """
+    weight = options.right_to_left_weight
+    if weight and not right_to_left:
+        hint = "train with model.right_to_left = true, or leave decoding.right_to_left_weight out"
+        raise ConfigError("the model did not learn to read from right to left", found=weight, hint=hint)
+    weight = WEIGHT if weight is None and right_to_left else weight or 0.0
+    return partial(search_both_ways, search, read, weight) if weight and options.is_beam_search else search
+
+
+def search_both_ways(search: Search, read: Reader, weight: float, request: IdRequest) -> list[list[Hypothesis]]:
+    """All that a beam finishes, ranked by the mean of both log-probabilities, each with its share; the `n_best` of it.
+
+    The hypotheses' own log-probabilities stay those from left to right; their `score` is of both.
+
+    Args:
+        search: finds outputs from left to right.
+        read: tells their log-probabilities from right to left.
+        weight: the share of the latter.
+        request: the batch.
+    """
+    options = request.options
+    found = search(replace(request, options=options.replace({"n_best": options.beam_size})))
+    behind = read(request.framed, [[one.tokens for one in hypotheses] for hypotheses in found])
+    ranked = []
+    for hypotheses, values in zip(found, behind, strict=True):
+        both = [_scored(one, value, weight, options) for one, value in zip(hypotheses, values, strict=True)]
+        ranked.append(sorted(both, key=lambda one: -one.score)[: options.n_best])
+    return ranked
+
+
+def read_whole(
+    model: NativeModel,
+    sources: Sequence[Sequence[int]],
+    outputs: Sequence[Sequence[Sequence[int]]],
+    threads: int | None = None,
+) -> list[list[float]]:
+    """A `Reader` that the native engine runs as a whole: each output is a search that may find nothing else.
+
+    Args:
+        model: packed weights whose positions the library knows.
+        sources: framed ids.
+        outputs: of each source, unframed.
+        threads: at most so many work on it; all there are if None.
+    """
+    rows = [source for source, some in zip(sources, outputs, strict=True) for _ in some]
+    backwards = [one[::-1] for some in outputs for one in some]
+    only = DecodingConfig(beam_size=1, loop_guard=0)
+    found = search_rows(
+        model, rows, only, [len(one) for one in backwards], backwards, begin=EOS, end=BOS, never=(PAD,), threads=threads
+    )
+    values = iter([hypotheses[0].log_probability for hypotheses in found])
+    return [[next(values) for _ in some] for some in outputs]
+
+
+def _scored(one: Hypothesis, behind: float, weight: float, options: DecodingConfig) -> Hypothesis:
+    both = (1 - weight) * one.log_probability + weight * behind
+    length = len(one.tokens) + 1
+    return replace(one, score=hypothesis_score(both, length, options.length_penalty, options.length_penalty_formula))

@@ -1,0 +1,107 @@
+"""Training that reads targets from both ends."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from runs import assert_goes_on_bit_for_bit, small_config, write_corpus
+
+from dragoman import Translator
+from dragoman.config import ModelConfig
+from dragoman.data import Batch, TokenStore, collate
+from dragoman.errors import ConfigError
+from dragoman.models import build_model
+from dragoman.models.description import read_config
+from dragoman.nn import Transformer
+from dragoman.text.tokenizer import EOS
+from dragoman.training import train
+from dragoman.training.step import batch_loss
+from dragoman.training.tasks import Translating
+
+BOTH = "model.right_to_left=true"
+
+
+@pytest.fixture
+def model() -> Transformer:
+    sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    built = build_model(ModelConfig(source_vocab=20, target_vocab=20, dropout=0.0, **sizes)).double()
+    assert isinstance(built, Transformer)
+    return built
+
+
+@pytest.fixture
+def store(tmp_path) -> TokenStore:
+    pairs = [([4, 5, 6], [7, 8]), ([9], [10, 11, 12, 13]), ([14, 15], [])]
+    return TokenStore.write(tmp_path / "store", pairs, vocabulary_size=20)
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_the_loss_is_that_of_both_readings(model, store, weight):
+    task = Translating(right_to_left=True)
+    both = task.batch(store, [0, 1, 2], 5)
+    assert isinstance(both, Batch)
+    forwards, backwards = both.target.chunk(2)
+    alone = [Batch(both.source, target, 0, 0) for target in (forwards, backwards)]
+    found = batch_loss(model, both, 0.1, r_drop=weight)
+    parts = [batch_loss(model, one, 0.1, r_drop=weight) for one in alone]
+    assert float(found.loss.detach()) == pytest.approx(float(sum(one.loss for one in parts).detach()), abs=1e-9)
+    assert (found.nll, found.count) == (pytest.approx(sum(one.nll for one in parts)), both.target_tokens)
+
+
+def test_validation_reads_from_left_to_right_alone(store):
+    batch, plain = Translating(right_to_left=True).batch(store, [0, 1], None), collate(store, [0, 1])
+    assert isinstance(batch, Batch)
+    assert torch.equal(batch.target, plain.target)
+
+
+def test_only_pairs_have_two_ends():
+    with pytest.raises(ConfigError, match="right_to_left is for pairs"):
+        ModelConfig.from_dict({"family": "causal", "right_to_left": True})
+
+
+def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path):
+    write_corpus(tmp_path, pairs=1500)
+    settings = ("max_steps=300", "validation.every=300", "metric=exact", "dropout=0.0", "learning_rate=5e-3")
+    more = ("label_smoothing=0.0", "batch_tokens=512", "positions=interleaved", BOTH)
+    run = train(small_config(tmp_path, "run", *settings, *more), quiet=True)
+    assert read_config(run.directory)[0].right_to_left
+    assert "ranked by both readings" in (run.directory / "README.md").read_text(encoding="utf-8")
+    translator = Translator.from_pretrained(run.directory)
+    texts = (tmp_path / "dev_source.txt").read_text(encoding="utf-8").splitlines()
+    answers = (tmp_path / "dev_target.txt").read_text(encoding="utf-8").splitlines()
+    source, target = translator.tokenizers.source, translator.tokenizers.target
+    framed = [[*source.encode(text), EOS] for text in texts]
+    wanted, turned = ([tuple(target.encode(one)) for one in some] for some in (answers, texts))
+    right, wrong = zip(*translator.runner.read_backwards(framed, list(zip(wanted, turned, strict=True))), strict=True)
+    # An answer is likely from its end too, and far likelier than what is not one.
+    differ = [row for row, text in enumerate(texts) if wanted[row] != turned[row]]
+    assert sum(right[row] > wrong[row] + 2 for row in differ) >= 0.9 * len(differ)
+    plain = translator.translate_with(texts, translator.options({"right_to_left_weight": 0.0}))
+    ranked = translator.translate(texts)
+
+    def correct(found: list) -> int:
+        return sum(one.text == answer for one, answer in zip(found, answers, strict=True))
+
+    assert correct(ranked) >= correct(plain) > 0
+    assert [one.score for one in ranked] != [one.score for one in plain]
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
+    assert_goes_on_bit_for_bit(tmp_path, 18, BOTH, "max_steps=30", "save_every=9", "validation.every=15")
+
+
+def test_a_run_without_it_does_not_go_on_with_it(tmp_path):
+    train(small_config(tmp_path, "run", "max_steps=20"), quiet=True)
+    with pytest.raises(ConfigError, match="right_to_left: False in the run, True now"):
+        train(small_config(tmp_path, "run", "max_steps=40", BOTH), resume=True, quiet=True)
+
+
+def test_a_run_from_before_the_setting_goes_on_as_it_was(tmp_path, monkeypatch):
+    directory = train(small_config(tmp_path, "run", "max_steps=20"), quiet=True).directory
+    settings = directory / "config.toml"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text.replace("right_to_left = false\n", ""), encoding="utf-8")
+    assert settings.read_text(encoding="utf-8") != text
+    monkeypatch.setattr("dragoman.text.choices.FEWEST_TO_MATCH", 1)  # what is chosen today for such pairs
+    train(small_config(tmp_path, "run", "max_steps=40"), resume=True, quiet=True)
+    assert not read_config(directory)[0].right_to_left
