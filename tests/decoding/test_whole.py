@@ -90,6 +90,7 @@ def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
     chosen = draw(weights())
     tokens = st.integers(4, (chosen.config.target_vocab or 0) - 1)
     rows = draw(st.lists(st.lists(tokens, max_size=7), max_size=5))
+    rows = [row for row in rows for _ in range(draw(st.integers(1, 2)))]  # some twice, which are encoded once
     beam_size, min_length = draw(st.integers(1, 6)), draw(st.integers(0, 3))
     options: dict[str, object] = {
         "beam_size": beam_size,

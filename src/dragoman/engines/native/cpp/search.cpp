@@ -339,6 +339,25 @@ std::vector<int> borders_of(const Model& model, const int64_t* ids, int batch, i
     return borders;
 }
 
+// Sentences encoded, one that is the same as that before it not once more.
+std::unique_ptr<State> start(const Model& model, const int64_t* ids, int batch, int width, int threads) {
+    if (!model.cross) return run_start(model, ids, batch, width, nullptr, threads);
+    std::vector<int64_t> distinct, owners;
+    int count = 0;
+    for (int row = 0; row < batch; ++row) {
+        const int64_t* from = ids + static_cast<size_t>(row) * width;
+        if (row == 0 || !std::equal(from, from + width, from - width)) {
+            distinct.insert(distinct.end(), from, from + width);
+            ++count;
+        }
+        owners.push_back(count - 1);
+    }
+    if (count == batch) return run_start(model, ids, batch, width, nullptr, threads);
+    auto state = run_start(model, distinct.data(), count, width, nullptr, threads);
+    state->reorder(owners.data(), batch);
+    return state;
+}
+
 }  // namespace
 
 Found search(const Model& model, const int64_t* ids, int batch, int width, const DragomanSearch& options, int threads) {
@@ -346,7 +365,7 @@ Found search(const Model& model, const int64_t* ids, int batch, int width, const
         DragomanSearch own = options;
         own.max_lengths += from;
         if (own.prefix_starts) own.prefix_starts += from;
-        const auto state = run_start(model, ids + static_cast<size_t>(from) * width, to - from, width, nullptr, members);
+        const auto state = start(model, ids + static_cast<size_t>(from) * width, to - from, width, members);
         return own.beam_size == 1 ? greedy_search(*state, own, members) : beam_search(*state, own, members);
     };
     const int parts = parts_of(model, batch, options, threads);
