@@ -178,8 +178,8 @@ def _choose_readings(choices: _Choices, data: Prepared) -> None:
     source, target = data.tokenizers.without_matches().source, data.tokenizers.target
     if choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
-    else:
-        choices.choose("model", "one reading, as in the paper", {"right_to_left": False})
+    model = choices.config.model
+    choices.config = choices.config.replace({"model": model.replace({"right_to_left": bool(model.right_to_left)})})
 
 
 def _choose_for_text(choices: _Choices) -> None:
