@@ -85,33 +85,28 @@ def remember(
     where, width = next(model.parameters()).device, loaded.config.with_paper_defaults().d_model or 0
     narrow = choose_precision(width, where)[0] == "bfloat16"
     cast = partial(torch.autocast, where.type, dtype=torch.bfloat16) if narrow else nullcontext
-    return make_and_save(model.eval(), known, held_out, directory, like=before, autocast=cast, report=report)
+    made = make_datastore(model.eval(), known, directory, like=before, autocast=cast, report=report)
+    fit_and_save(model, made, held_out, directory, autocast=cast, report=report)
+    return made
 
 
-def make_and_save(
+def fit_and_save(
     model: Transformer,
-    pairs: Sequence[Pair],
+    store: Datastore,
     held_out: Sequence[Pair],
     directory: Path,
     *,
-    like: Datastore | None = None,
     autocast: Autocast = nullcontext,
     report: Callable[[str], None] = _silent,
-) -> Datastore:
-    """Make a datastore as `make_datastore` does, fit it to held-out pairs if there are any, and write it.
-
-    Args:
-        held_out: pairs that the model was not trained on; the others as for `make_datastore`.
-    """
-    made = make_datastore(model, pairs, directory, like=like, autocast=autocast, report=report)
+) -> None:
+    """Fit a datastore to pairs that the model was not trained on, if there are any, and write it."""
     if held_out:
-        found = fit(model, made, held_out, autocast)
+        found = fit(model, store, held_out, autocast)
         report(
-            f"datastore: with weight {float(made.weight):.2f} the loss of {found.tokens:,} held-out tokens is "
+            f"datastore: with weight {float(store.weight):.2f} the loss of {found.tokens:,} held-out tokens is "
             f"{found.together:.3f} in place of {found.alone:.3f}"
         )
-    made.save(directory)
-    return made
+    store.save(directory)
 
 
 def stored_pairs(store: TokenStore) -> list[Pair]:

@@ -10,7 +10,7 @@ import torch
 from dragoman.config import FILE_KEYS, SETTINGS_FILE, Family, TrainConfig, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.decoding import Translator
-from dragoman.decoding.datastore import searching_library
+from dragoman.decoding.datastore import make_datastore, searching_library
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
@@ -33,7 +33,7 @@ from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog, duration
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
-from dragoman.training.remember import make_and_save, stored_pairs
+from dragoman.training.remember import fit_and_save, stored_pairs
 from dragoman.training.resuming import check_same_files, config_hash, reconciled
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
@@ -314,7 +314,8 @@ class _Session:
         pairs, held_out = (stored_pairs(store) for store in (trainer.data.train, trainer.data.dev))
         assert isinstance(trainer.model, Transformer)
         model, cast, tell = trainer.model.eval(), trainer.autocast, self.log.line
-        make_and_save(model, pairs, held_out, self.directory, autocast=cast, report=tell)
+        made = make_datastore(model, pairs, self.directory, autocast=cast, report=tell)
+        fit_and_save(model, made, held_out, self.directory, autocast=cast, report=tell)
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""
