@@ -17,6 +17,7 @@ from dragoman.decoding.datastore import Autocast, Datastore, Pair, make_datastor
 from dragoman.decoding.remembering import fit
 from dragoman.decoding.runner import load_models
 from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.models import Pretrained
 from dragoman.nn import Transformer
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
@@ -82,12 +83,18 @@ def remember(
             raise ConfigError("there are no prepared data of the run", file=directory, hint=hint)
     if not known:
         raise DataError("no pair is left to remember", file=directory)
-    where, width = next(model.parameters()).device, loaded.config.with_paper_defaults().d_model or 0
-    narrow = choose_precision(width, where)[0] == "bfloat16"
-    cast = partial(torch.autocast, where.type, dtype=torch.bfloat16) if narrow else nullcontext
+    cast = _cast(loaded)
     made = make_datastore(model.eval(), known, directory, like=before, autocast=cast, report=report)
     fit_and_save(model, made, held_out, directory, autocast=cast, report=report)
     return made
+
+
+def _cast(loaded: Pretrained) -> Autocast:
+    """The faster precision of products for a model where it is."""
+    where, width = next(loaded.model.parameters()).device, loaded.config.with_paper_defaults().d_model or 0
+    if choose_precision(width, where)[0] != "bfloat16":
+        return nullcontext
+    return partial(torch.autocast, where.type, dtype=torch.bfloat16)
 
 
 def fit_and_save(
