@@ -25,7 +25,7 @@ def random_store(keys: int) -> Datastore:
     tokens = torch.randint(5, TINY.target_vocab or 0, (keys,), dtype=torch.int32)
     return Datastore(
         states.half(), tokens, torch.zeros(width), directions, centres_of(states.half()),
-        torch.tensor([0.3]), torch.tensor([10.0]), torch.zeros(32, dtype=torch.uint8),
+        torch.tensor([0.4]), torch.tensor([0.8]), torch.tensor([10.0]), torch.zeros(32, dtype=torch.uint8),
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def random_store(keys: int, size: int, centres: torch.Tensor | None = None) -> D
     return Datastore(
         states, torch.full((keys,), EOS, dtype=torch.int32), torch.zeros(size), torch.eye(size),
         torch.zeros(0, size) if centres is None else centres, torch.ones(1), torch.ones(1),
-        torch.zeros(32, dtype=torch.uint8),
+        torch.ones(1), torch.zeros(32, dtype=torch.uint8),
     )  # fmt: skip
 
 
@@ -111,6 +111,15 @@ def test_what_is_written_is_read_again(folder: Path) -> None:
     assert again.temperature == made.temperature > 0
 
 
+def test_one_without_a_falloff_has_the_same_weight_everywhere(folder: Path) -> None:
+    made = make_datastore(the_model(), PAIRS, folder)
+    parts = {part: getattr(made, part) for part in datastore._PARTS if part != "falloff"}
+    write_tensors(folder / "datastore.safetensors", parts)
+    read = Datastore.load(folder)
+    assert read is not None
+    assert (read.weight, read.falloff) == (made.weight, 0)
+
+
 def test_a_datastore_of_other_weights_is_refused(folder: Path) -> None:
     make_datastore(the_model(), PAIRS, folder).save(folder)
     config = small.shape(small.word_pair())
@@ -135,6 +144,8 @@ def test_another_file_is_refused(folder: Path) -> None:
         ("directions", torch.zeros(16)),
         ("centres", torch.zeros(3, 2)),
         ("weight", torch.tensor([1.0])),
+        ("falloff", torch.tensor([-0.1])),
+        ("falloff", torch.tensor([float("inf")])),
         ("temperature", torch.tensor([0.0])),
     ],
 )
@@ -149,9 +160,11 @@ def test_parts_that_do_not_fit_are_refused(folder: Path, name: str, value: torch
 def test_more_pairs_come_after_those_that_are_there(folder: Path) -> None:
     model = the_model()
     first = make_datastore(model, PAIRS[:3], folder)
-    first.weight, first.temperature = torch.tensor([0.65]), torch.tensor([7.0])
+    first.weight, first.falloff, first.temperature = torch.tensor([0.65]), torch.tensor([1.5]), torch.tensor([7.0])
     both = make_datastore(model, PAIRS[3:], folder, like=first)
-    assert (float(both.weight), float(both.temperature)) == (first.weight, first.temperature), "as it was fitted"
+    assert (both.weight, both.falloff, both.temperature) == (first.weight, first.falloff, first.temperature), (
+        "as fitted"
+    )
     assert both.tokens.tolist() == [6, 5, EOS, 9, 10, 4, EOS, 12, EOS, 6, 5, EOS]
     assert torch.equal(both.states[: len(first)], first.states)
     assert torch.equal(both.directions, first.directions)

@@ -48,20 +48,26 @@ def stored(folder: Path) -> Datastore:
     return store
 
 
-def by_hand(store: Datastore, own: torch.Tensor, outputs: torch.Tensor, weight: float, count: int) -> list[float]:
-    """The mixture of one row, each key at a time."""
+def by_hand(
+    store: Datastore, own: torch.Tensor, outputs: torch.Tensor, weight: float | None, count: int
+) -> list[float]:
+    """The mixture of one row, each key at a time; the weight by the nearest one's distance if none is given."""
     key = store.keys(outputs[None])[0]
     squares = [float((key - state.float()).square().sum()) for state in store.states]
     order = sorted(range(len(store)), key=lambda place: squares[place])[:count]
     shares = [math.exp(-squares[place] / float(store.temperature)) for place in order]
+    if weight is None:
+        odds = float(store.weight) / (1 - float(store.weight))
+        odds *= (float(store.temperature) / squares[order[0]]) ** float(store.falloff)
+        weight = odds / (1 + odds)
     mixed = [(1 - weight) * math.exp(value) for value in own.tolist()]
     for place, share in zip(order, shares, strict=True):
         mixed[int(store.tokens[place])] += weight * share / sum(shares)
     return mixed
 
 
-@pytest.mark.parametrize(("weight", "count"), [(0.25, 1), (0.5, 6), (0.9, 1000)])
-def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float, count: int) -> None:
+@pytest.mark.parametrize(("weight", "count"), [(0.25, 1), (0.5, 6), (0.9, 1000), (None, 6)])
+def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float | None, count: int) -> None:
     store, model = stored(folder), the_model()
     both = Remembering(ModuleEngine(model), store, DecodingConfig(knn_weight=weight, knn_neighbours=min(count, 99)))
     source = pad_rows([[5, 6, 7, EOS], [8, EOS]])
@@ -73,10 +79,29 @@ def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float, count: i
     assert log_probs.exp().sum(1).tolist() == pytest.approx([1, 1], abs=1e-5)
 
 
-def test_the_datastore_has_a_weight_of_its_own(folder: Path) -> None:
-    store, engine = stored(folder), ModuleEngine(the_model())
-    assert Remembering(engine, store, DecodingConfig()).weight == pytest.approx(0.3)
-    assert Remembering(engine, store, DecodingConfig(knn_weight=0.0)).weight == 0
+@pytest.mark.parametrize("falloff", [0.0, 0.8, 2.0])
+def test_the_nearer_the_nearest_key_the_more_the_datastore_counts(folder: Path, falloff: float) -> None:
+    store = stored(folder)
+    store.falloff = torch.tensor([falloff])
+    both = Remembering(ModuleEngine(the_model()), store, DecodingConfig(knn_neighbours=1))
+    at = store.mean + store.states[:1].float() @ store.directions.T
+    away = torch.nn.functional.normalize(store.directions.sum(1), dim=0)
+    token, shares = int(store.tokens[0]), []
+    for distance in (0.0, 0.001, 0.05, 0.1, 0.2):  # of the temperature; no other key is as near
+        outputs = at + away * (distance * store.temperature).sqrt()
+        log_probs = both.mixed(torch.full((1, 50), -1e9).index_fill(1, torch.tensor([49]), 0.0), outputs)
+        shares.append(float(log_probs[0, token].exp()))
+        assert log_probs.isfinite().all()
+        assert float(log_probs.exp().sum()) == pytest.approx(1)
+    odds = [share / (1 - share) for share in shares]
+    assert odds[0] == odds[1], "nearer than that there is no difference"
+    assert odds[2] / odds[4] == pytest.approx(4**falloff, rel=0.05)
+    assert odds[3] / odds[4] == pytest.approx(2**falloff, rel=0.05)
+
+
+def test_a_weight_that_is_asked_for_is_the_same_everywhere(folder: Path) -> None:
+    both = Remembering(ModuleEngine(the_model()), stored(folder), DecodingConfig(knn_weight=0.6))
+    assert (both.weight, both.falloff) == (0.6, 0)
 
 
 def test_without_weight_a_translation_is_the_models_own(folder: Path) -> None:
@@ -152,7 +177,7 @@ def test_held_out_pairs_like_those_that_are_known_give_weight(folder: Path) -> N
     store, model = stored(folder), the_model()
     found = fit(model, store, pairs()[:6])
     assert found.tokens == sum(len(target) + 1 for _, target in pairs()[:6])
-    assert float(store.weight) == pytest.approx(0.8), "the most there is: all of them are known"
+    assert found.weight > 0.95, "all of them are known"
     assert found.together < found.alone / 2
 
 
@@ -162,5 +187,53 @@ def test_held_out_pairs_unlike_them_take_it(folder: Path) -> None:
     outputs = [(own.tokenizers.source.encode(one.source), own.tokenizers.target.encode(one.text))
                for one in own.translate(small.sentences(40, seed=7), beam_size=1)]  # fmt: skip
     found = fit(model, store, outputs)
-    assert float(store.weight) < 0.3
+    assert found.weight < 0.3
     assert found.together <= found.alone
+
+
+def test_what_is_fitted_is_what_makes_held_out_tokens_likeliest(folder: Path) -> None:
+    """The loss that is told is that of the model with the datastore, and no other weight or falloff has less."""
+    store, model = stored(folder), the_model()
+    known, unknown = pairs()[:4], [(source, target[:-1]) for source, target in pairs()[4:]]
+    found = fit(model, store, known + unknown)
+
+    def loss() -> float:
+        both = Remembering(ModuleEngine(model), store, DecodingConfig())
+        scores = [score_serial(both, pad_rows([[*source, EOS]]), [target])[0] for source, target in known + unknown]
+        return -sum(sum(one) for one in scores) / sum(map(len, scores))
+
+    assert loss() == pytest.approx(found.together, abs=1e-3)
+    weight, falloff = store.weight, store.falloff
+    for other in (-0.05, 0.05):
+        store.weight = (weight + other).clamp(0.05, 0.95)
+        assert loss() > found.together - 1e-3
+    store.weight = weight
+    for other in (-0.4, 0.4):
+        store.falloff = (falloff + other).clamp(0, 2)
+        assert loss() > found.together - 1e-3
+
+
+def test_what_is_known_is_followed_and_the_rest_stays(folder: Path) -> None:
+    """What a weight that is the same everywhere cannot do: it follows too little or changes too much."""
+    translator, others = Translator.from_pretrained(folder), small.sentences(20, longest=6, seed=9)
+    store = translator.runner.datastores[0]
+    assert store is not None
+    options = translator.options({"beam_size": 1, "max_length": 12})
+    alone = translator.translate_with(others, options.replace({"knn_weight": 0.0}))
+    store.temperature = torch.ones(1)
+
+    def followed_and_same(weight: float, falloff: float) -> tuple[int, int]:
+        store.weight, store.falloff = torch.tensor([weight]), torch.tensor([falloff])
+        found = {}
+        for name, texts in (("known", TEXTS), ("others", others)):
+            found[name] = [one.text for one in translator.translate_with(texts, options)]
+        return (
+            sum(one == " ".join(text.split()[::-1]) for one, text in zip(found["known"], TEXTS, strict=True)),
+            sum(one == other.text for one, other in zip(found["others"], alone, strict=True)),
+        )
+
+    followed, same = followed_and_same(0.05, 2.0)
+    assert (followed, same) == (len(TEXTS), len(others))
+    for weight in (0.2, 0.4, 0.7):
+        followed, same = followed_and_same(weight, 0.0)
+        assert followed == 0 or same == 0

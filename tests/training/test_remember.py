@@ -37,8 +37,10 @@ def test_training_makes_one_where_it_is_asked_for(tmp_path: Path) -> None:
     assert store is not None
     assert store.pairs == 200
     log = (done.directory / "train.log").read_text(encoding="utf-8")
-    assert "datastore: with weight" in log
-    assert log.index("datastore: with weight") < log.index("trying 2 length penalties"), "which it is to count for"
+    assert "datastore: with a mean weight" in log
+    assert log.index("datastore: with a mean weight") < log.index("trying 2 length penalties"), (
+        "which it is to count for"
+    )
     assert len(events(done.directory, "search")) == 1
     assert done.translator().runner.datastores[0] is not None
     assert describe_model(done.directory)["datastore"] == str(store)
@@ -73,7 +75,7 @@ def test_later_it_is_the_same(tmp_path: Path) -> None:
     made = remember(done.directory, device="cpu")
     assert torch.equal(made.tokens, first.tokens)
     assert torch.allclose(made.states.float(), first.states.float(), atol=2e-2)
-    assert made.weight == first.weight
+    assert (made.weight, made.falloff) == (first.weight, first.falloff)
 
 
 def test_other_pairs_may_be_given_and_added(run: Path, tmp_path: Path) -> None:
@@ -84,14 +86,14 @@ def test_other_pairs_may_be_given_and_added(run: Path, tmp_path: Path) -> None:
     made = remember(run, **files, report=lines.append)
     assert made.pairs == 31
     assert lines[0] == "pairs: 31 of 32 pairs kept, 1 empty"
-    assert not any("with weight" in line for line in lines), "the held-out pairs of the run are of another kind"
-    assert float(made.weight) == pytest.approx(0.3)
+    assert not any("with a mean weight" in line for line in lines), "the held-out pairs of the run are of another kind"
+    assert (float(made.weight), float(made.falloff)) == pytest.approx((0.4, 0.8))
     both = remember(run, pairs=[tmp_path / "more.tsv"], add=True)
     assert both.pairs == 32
     assert torch.equal(both.states[: len(made)], made.states)
     held_out = {"dev_source": [tmp_path / "dev_source.txt"], "dev_target": [tmp_path / "dev_target.txt"]}
     remember(run, **files, **held_out, report=lines.append)
-    assert any("with weight" in line for line in lines)
+    assert any("with a mean weight" in line for line in lines)
 
 
 def test_fuzzy_matches_are_read_with_the_sources_but_never_the_pair_itself(tmp_path: Path) -> None:

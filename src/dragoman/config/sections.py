@@ -338,7 +338,9 @@ class DecodingConfig(Section):
         "with no n-gram of this size twice; 0 is off",
     )
     knn_weight: Rate | None = setting(
-        default=None, description="of the nearest states of a datastore; as found on held-out pairs if unset"
+        default=None,
+        description="of the nearest states of a datastore; if unset, the nearer they are the larger, as found on "
+        "held-out pairs",
     )
     knn_neighbours: Hypotheses = setting(default=64, description="how many of them")
     right_to_left_weight: Rate | None = setting(

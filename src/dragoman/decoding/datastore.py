@@ -34,11 +34,11 @@ SEARCHED_CELLS = 24
 _PER_CENTRE = 45  # keys from which it is found
 _SAMPLE = 50_000  # keys from which directions are found
 _ROWS = 256  # of a batch
-# Without held-out pairs: as Khandelwal et al. found, and as was found for captions, of the mean distance of some keys.
-_WEIGHT, _TEMPERATURE = 0.3, 0.3
+# Without held-out pairs: a little less weight than was found for captions; the temperature of some keys' mean distance.
+_WEIGHT, _FALLOFF, _TEMPERATURE = 0.4, 0.8, 0.3
 _KEYS, _NEIGHBOURS = 1000, 32
 _SEED = 1
-_PARTS = ("states", "tokens", "mean", "directions", "centres", "weight", "temperature", "weights")
+_PARTS = ("states", "tokens", "mean", "directions", "centres", "weight", "falloff", "temperature", "weights")
 Pair = tuple[Sequence[int], Sequence[int]]
 Autocast = Callable[[], AbstractContextManager[object]]
 
@@ -56,7 +56,9 @@ class Datastore:
         mean: of the outputs.
         directions: orthonormal, those in which they vary most.
         centres: of the cells; none where all keys are searched.
-        weight: of the keys' tokens in a mixture with the model's own probabilities, [1].
+        weight: of the keys' tokens in a mixture with the model's own probabilities, [1]; where the nearest key is at a
+            squared distance of `temperature`.
+        falloff: the power of that distance with which the odds of the weight fall, [1].
         temperature: of the softmax over squared distances that weighs the keys, [1].
         weights: SHA-256 of the file of the weights that made the keys, 32 bytes.
     """
@@ -69,12 +71,13 @@ class Datastore:
         directions: Float[Tensor, "d_model dimensions"],
         centres: Float[Tensor, "cells dimensions"],
         weight: Float[Tensor, "1"],
+        falloff: Float[Tensor, "1"],
         temperature: Float[Tensor, "1"],
         weights: UInt8[Tensor, "32"],
     ) -> None:
         self.states, self.tokens, self.mean, self.directions = states, tokens, mean, directions
         self.centres, self.weights = centres, weights
-        self.weight, self.temperature = weight, temperature
+        self.weight, self.falloff, self.temperature = weight, falloff, temperature
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -138,7 +141,7 @@ class Datastore:
         path = directory / DATASTORE
         if not path.exists():
             return None
-        tensors = read_tensors(path)
+        tensors = {"falloff": torch.zeros(1), **read_tensors(path)}  # without it a weight is the same everywhere
         if set(tensors) != set(_PARTS):
             expected, found = ", ".join(sorted(_PARTS)), ", ".join([*sorted(tensors)[:3], "…"])
             raise ModelError("not a datastore", file=path, expected=expected, found=found)
@@ -157,7 +160,7 @@ def _hold_together(parts: Mapping[str, Tensor], d_model: int, vocab: int) -> boo
     keys, size = len(parts["tokens"].reshape(-1)), parts["directions"].shape[-1:].numel()
     shapes = {
         "states": (keys, size), "tokens": (keys,), "mean": (d_model,), "directions": (d_model, size),
-        "centres": (len(parts["centres"]) if parts["centres"].dim() else 0, size), "weight": (1,),
+        "centres": (len(parts["centres"]) if parts["centres"].dim() else 0, size), "weight": (1,), "falloff": (1,),
         "temperature": (1,), "weights": (32,),
     }  # fmt: skip
     kinds = {"states": torch.float16, "tokens": torch.int32, "weights": torch.uint8}
@@ -167,6 +170,7 @@ def _hold_together(parts: Mapping[str, Tensor], d_model: int, vocab: int) -> boo
         and all(part.dtype == kinds.get(name, torch.float32) for name, part in parts.items())
         and 0 <= int(parts["tokens"].min()) <= int(parts["tokens"].max()) < vocab
         and 0 <= float(parts["weight"]) < 1
+        and 0 <= float(parts["falloff"]) < float("inf")
         and float(parts["temperature"]) > 0
     )
 
@@ -186,7 +190,7 @@ def make_datastore(
         model: in evaluation mode.
         pairs: source and target ids, unframed, fuzzy matches with the sources.
         directory: of the model, whose weights are written already.
-        like: a datastore of the same weights whose keys come first; its weight and temperature stay.
+        like: a datastore of the same weights whose keys come first; what was fitted of it stays.
         autocast: makes the context that chooses the precision of products.
         report: takes a line of plain text now and then.
     """
@@ -203,7 +207,9 @@ def make_datastore(
         states, tokens = torch.cat([like.states, states]), torch.cat([like.tokens, tokens])
     weights = torch.tensor(list(_fingerprint(directory)), dtype=torch.uint8)
     centres = centres_of(states)
-    own = (torch.tensor([_WEIGHT]), torch.ones(1)) if like is None else (like.weight, like.temperature)
+    own = (torch.tensor([_WEIGHT]), torch.tensor([_FALLOFF]), torch.ones(1))
+    if like is not None:
+        own = (like.weight, like.falloff, like.temperature)
     store = Datastore(states, tokens, mean, directions, centres, *own, weights)
     if like is None:
         store.temperature = _TEMPERATURE * _mean_distance(store, random)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.datastore import Autocast, Datastore, Pair, decoder_outputs, some_pairs
@@ -20,25 +22,30 @@ from dragoman.text.tokenizer import EOS
 
 _TOKENS, _ROWS, _NEIGHBOURS = 20_000, 2048, 64
 _TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5, 2.0, 4.0)  # in mean distances
-_WEIGHTS = tuple(step / 20 for step in range(1, 17))
+_WEIGHTS = tuple(step / 20 for step in range(1, 20))
+_FALLOFFS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
+_NEAREST = 0.01  # of the temperature; what is nearer counts as much as that
 
 
 class Remembering:
     """k-nearest-neighbour machine translation (Khandelwal et al. 2021), as a next-token model.
 
     The probability of a token is `(1 - w) p_model + w p_knn`. In the latter each of the k nearest keys speaks for the
-    token that followed it, weighed by the softmax of `-d / temperature`, d its squared distance.
+    token that followed it, weighed by the softmax of `-d / temperature`, d its squared distance. The nearer the nearest
+    key, the larger is w (adaptive as that of Zheng et al. 2021, by one number in place of a network): its odds fall
+    with a power of that key's distance, so that what was met before is written again and what was not is left alone.
 
     Args:
         engine: the model.
         datastore: made with the same weights.
-        options: have `knn_weight` w (the datastore's own if None) and `knn_neighbours` k.
+        options: have `knn_neighbours` k, and `knn_weight` for a w that is the same everywhere.
     """
 
     def __init__(self, engine: ModuleEngine, datastore: Datastore, options: DecodingConfig) -> None:
         self.engine, self.datastore = engine, datastore
         self.count = options.knn_neighbours
-        self.weight = float(datastore.weight) if options.knn_weight is None else options.knn_weight
+        own = (float(datastore.weight), float(datastore.falloff))
+        self.weight, self.falloff = own if options.knn_weight is None else (options.knn_weight, 0.0)
 
     @property
     def device(self) -> torch.device:
@@ -61,11 +68,20 @@ class Remembering:
         if self.weight == 0:
             return log_probs
         distances, places = self.datastore.nearest(outputs, self.count)
-        weights = (-distances / self.datastore.temperature.to(distances)).softmax(1).to(log_probs)
+        temperature = self.datastore.temperature.to(distances)
+        weights = (-distances / temperature).softmax(1).to(log_probs)
         tokens = self.datastore.followers(places)
         near = torch.zeros_like(log_probs).scatter_add_(1, tokens, weights).gather(1, tokens)
-        mixed = log_probs + math.log1p(-self.weight)
-        return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + math.log(self.weight)))
+        odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff).to(log_probs)
+        mixed = log_probs + logsigmoid(-odds)
+        return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + logsigmoid(odds)))
+
+
+def _log_odds(
+    nearest: Float[Tensor, "rows 1"], temperature: Float[Tensor, "1"], weight: float, falloff: float
+) -> Float[Tensor, "rows 1"]:
+    """Of the weight of keys, by the squared distance of the nearest one."""
+    return math.log(weight / (1 - weight)) - falloff * (nearest / temperature).clamp(min=_NEAREST).log()
 
 
 class Fit(NamedTuple):
@@ -73,18 +89,18 @@ class Fit(NamedTuple):
 
     alone: float
     together: float
+    weight: float
+    """The mean weight of the datastore at these tokens."""
     tokens: int
 
 
 @torch.no_grad()
 def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], autocast: Autocast = nullcontext) -> Fit:
-    """Give a datastore the weight and the temperature with which pairs that the model has not seen are likeliest.
-
-    Of captions and of pronunciations those were also the ones with which most words were right.
+    """Give a datastore the weights and the temperature with which pairs that the model has not seen are likeliest.
 
     Args:
         model: in evaluation mode.
-        datastore: its weight and temperature are set; not where nothing makes the pairs likelier.
+        datastore: its weight, falloff and temperature are set; the weight is 0 where none makes the pairs likelier.
         held_out: pairs; the sources with their fuzzy matches.
         autocast: makes the context that chooses the precision of products.
     """
@@ -101,12 +117,18 @@ def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], auto
     right = datastore.followers(places) == labels[:, None]
     unit = distances[distances.isfinite()].mean()
     alone = float(-own.mean())
-    best = (alone, 0.0, datastore.temperature)
+    best, share = (alone, 0.0, 0.0, datastore.temperature), 0.0
     for factor in _TEMPERATURES:
         temperature = (factor * unit).reshape(1)
         near = ((-distances / temperature).softmax(1) * right).sum(1).log()
-        for weight in _WEIGHTS:
-            loss = float(-torch.logaddexp(own + math.log1p(-weight), near + math.log(weight)).mean())
-            best = min(best, (loss, weight, temperature), key=lambda one: one[0])
-    datastore.weight, datastore.temperature = torch.tensor([best[1]]), best[2]
-    return Fit(alone, best[0], len(labels))
+        for weight, falloff in product(_WEIGHTS, _FALLOFFS):
+            odds = _log_odds(distances[:, :1], temperature, weight, falloff)[:, 0]
+            loss = float(-torch.logaddexp(own + logsigmoid(-odds), near + logsigmoid(odds)).mean())
+            if loss < best[0]:
+                best, share = (loss, weight, falloff, temperature), float(odds.sigmoid().mean())
+    datastore.weight, datastore.falloff, datastore.temperature = (
+        torch.tensor([best[1]]),
+        torch.tensor([best[2]]),
+        best[3],
+    )
+    return Fit(alone, best[0], share, len(labels))

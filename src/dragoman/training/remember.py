@@ -51,7 +51,7 @@ def remember(
         pairs: .tsv or .jsonl files of pairs.
         dev_source: files of held-out sources like those to be translated, which tell how much the datastore is to
             count. If none are given, the held-out pairs of the run do for its own training pairs and for pairs that
-            are added to them, and without those what is added to keeps its weight; other pairs get a weight of 0.3.
+            are added to them, without those what is added to keeps its weights, and others get what suited captions.
         dev_target: their targets, aligned.
         add: keep what the datastore holds already.
         device: where the model runs.
@@ -110,7 +110,7 @@ def fit_and_save(
     if held_out:
         found = fit(model, store, held_out, autocast)
         report(
-            f"datastore: with weight {float(store.weight):.2f} the loss of {found.tokens:,} held-out tokens is "
+            f"datastore: with a mean weight of {found.weight:.2f} the loss of {found.tokens:,} held-out tokens is "
             f"{found.together:.3f} in place of {found.alone:.3f}"
         )
     store.save(directory)
