@@ -170,9 +170,10 @@ def test_more_pairs_come_after_those_that_are_there(folder: Path) -> None:
     assert torch.equal(both.directions, first.directions)
 
 
-def test_the_target_before_a_key(folder: Path) -> None:
+def test_the_target_of_a_key(folder: Path) -> None:
     store = make_datastore(the_model(), PAIRS, folder)
-    assert [store.before(place) for place in (0, 1, 2, 5, 7)] == [[6], [6, 5], [6, 5, EOS], [9, 10, 4], [12]]
+    for place in range(len(store)):
+        assert store.target(place) == PAIRS[int((store.tokens[:place] == EOS).sum())][1]
 
 
 def test_progress_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,9 @@ def test_what_is_explained_is_what_is_translated(folder: Path) -> None:
     [result] = translator.translate(TEXTS[:1])
     trace = explain(translator, TEXTS[0])
     assert trace.output.text == result.text
-    assert trace.notes == ("The output was searched for with the model's datastore; what is shown is the model alone.",)
+    assert trace.notes == (
+        "The output was searched for with the model's datastore. The stages show the model alone, the steps both.",
+    )
     translator.decoding = translator.options({"knn_weight": 0.0})
     assert explain(translator, TEXTS[0]).notes == ()
 

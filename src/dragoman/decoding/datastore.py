@@ -116,12 +116,11 @@ class Datastore:
         """The tokens that followed the keys."""
         return self.tokens[places.cpu()].to(places.device, torch.long)
 
-    def before(self, place: int) -> list[int]:
-        """The target up to the token of a key, that one included."""
-        tokens = self.tokens[:place].flip(0)
-        ends = (tokens == EOS).nonzero()
-        begin = place - int(ends[0]) if len(ends) else 0
-        return self.tokens[begin : place + 1].tolist()
+    def target(self, place: int) -> list[int]:
+        """The whole target, unframed, to which the token of a key belongs."""
+        ends = (self.tokens == EOS).nonzero()[:, 0]
+        number = int(torch.searchsorted(ends, place))
+        return self.tokens[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])].tolist()
 
     @cached_property
     def _index(self) -> Any:

@@ -27,6 +27,19 @@ _FALLOFFS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
 _NEAREST = 0.01  # of the temperature; what is nearer counts as much as that
 
 
+class Told(NamedTuple):
+    """What the keys near some outputs of a decoder tell."""
+
+    odds: Float[Tensor, "rows 1"]
+    """Logarithm of the odds of their weight."""
+    places: Int[Tensor, "rows found"]
+    """In the datastore, nearest first."""
+    tokens: Int[Tensor, "rows found"]
+    """That followed them."""
+    shares: Float[Tensor, "rows found"]
+    """Of each key; they sum to 1."""
+
+
 class Remembering:
     """k-nearest-neighbour machine translation (Khandelwal et al. 2021), as a next-token model.
 
@@ -67,14 +80,18 @@ class Remembering:
         """The model's log-probabilities and those of the keys near its decoder's outputs, as one."""
         if self.weight == 0:
             return log_probs
-        distances, places = self.datastore.nearest(outputs, self.count)
-        temperature = self.datastore.temperature.to(distances)
-        weights = (-distances / temperature).softmax(1).to(log_probs)
-        tokens = self.datastore.followers(places)
-        near = torch.zeros_like(log_probs).scatter_add_(1, tokens, weights).gather(1, tokens)
-        odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff).to(log_probs)
+        odds, _, tokens, shares = self.ask(outputs)
+        odds, shares = odds.to(log_probs), shares.to(log_probs)
+        near = torch.zeros_like(log_probs).scatter_add_(1, tokens, shares).gather(1, tokens)
         mixed = log_probs + logsigmoid(-odds)
         return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + logsigmoid(odds)))
+
+    def ask(self, outputs: Float[Tensor, "rows d_model"]) -> Told:
+        """What the datastore tells at each output of the decoder; there is none to ask where its weight is 0."""
+        distances, places = self.datastore.nearest(outputs, self.count)
+        temperature = self.datastore.temperature.to(distances)
+        odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff)
+        return Told(odds, places, self.datastore.followers(places), (-distances / temperature).softmax(1))
 
 
 def _log_odds(

@@ -12,7 +12,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
-from dragoman.decoding import Completer, Filler, SearchRequest, Translator, load_language_model, pad_rows, search
+from dragoman.decoding import (
+    Completer,
+    Filler,
+    Remembering,
+    SearchRequest,
+    Translator,
+    load_language_model,
+    pad_rows,
+    search,
+)
 from dragoman.decoding.both_ways import in_directions
 from dragoman.decoding.hypothesis import IdRequest, changed_options
 from dragoman.decoding.language_model import family_of
@@ -20,6 +29,7 @@ from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.gaps import explain_filling
+from dragoman.inspection.recalling import recall
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
 from dragoman.inspection.trace import Position, Step, Trace
@@ -27,7 +37,9 @@ from dragoman.nn import MaskedLM
 from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 R = TypeVar("R", IdRequest, SearchRequest)
-_WITH_DATASTORE = "The output was searched for with the model's datastore; what is shown is the model alone."
+_WITH_DATASTORE = (
+    "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
+)
 _FROM_BOTH_ENDS = "The output is the best of the beam by both readings; what is shown is read from left to right."
 
 
@@ -121,8 +133,11 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     inputs = pad_rows([given.ids], translator.device)
     subject = Subject(model, source, inputs, Sides("transformer", read.pieces, given.pieces), text)
     own = serial_logits(model, source, pad_rows([[BOS, *written]], translator.device))[0].cpu()
-    steps = _steps(tokenizers.target, own, written)
-    notes = () if runner.with_datastores(options) is runner.model else (_WITH_DATASTORE,)
+    steps, notes, both = _steps(tokenizers.target, own, written), (), runner.with_datastores(options)
+    if isinstance(both, Remembering) and both.weight > 0:
+        recalled = recall(both, source, own.to(source.device), written, tokenizers.target)
+        steps = [replace(step, recalled=one) for step, one in zip(steps, recalled, strict=True)]
+        notes = (_WITH_DATASTORE,)
     notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
     if target is None:

@@ -53,6 +53,38 @@ class Chance:
 
 
 @dataclass(frozen=True)
+class Voice:
+    """A piece for which the nearest states of a datastore speak.
+
+    Attributes:
+        piece: as it is written.
+        id: its number.
+        share: of all the nearest states, of those after which it followed.
+        target: the known target to which the nearest of these belongs.
+    """
+
+    piece: str
+    id: int
+    share: float
+    target: str
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a datastore says at one step.
+
+    Attributes:
+        weight: of what it says; the model's own probabilities have the rest.
+        together: the probability of the chosen piece by both.
+        voices: the loudest first.
+    """
+
+    weight: float
+    together: float
+    voices: tuple[Voice, ...]
+
+
+@dataclass(frozen=True)
 class Step:
     """One prediction.
 
@@ -62,6 +94,7 @@ class Step:
         top: the likeliest pieces, likeliest first.
         chosen: what the search took.
         place: of a masked model, the position of the gap that was filled, from 0.
+        recalled: what the model's datastore says, if it has one.
     """
 
     number: int
@@ -69,6 +102,7 @@ class Step:
     top: tuple[Chance, ...]
     chosen: Chance
     place: int | None = None
+    recalled: Recalled | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ NUMBERS = 6
 SHORT = 4
 # Positions up to which the triangle of the training view is drawn.
 SQUARE = 24
+# Characters of a known target.
+_TARGET = 48
 _KINDS = {"transformer": "encoder-decoder", "causal": "decoder only", "masked": "encoder only"}
 _CHAPTERS = (
     (f"The ids become vectors (the first {SHORT} numbers of each)", ("source_embedding.", "embedding.")),
@@ -179,6 +181,26 @@ def _steps(trace: Trace) -> Iterator[str]:
         ]
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
+    yield from _recalled(trace.steps)
+
+
+def _recalled(steps: Sequence[Step]) -> Iterator[str]:
+    rows = []
+    for step in steps:
+        if step.recalled is None:
+            continue
+        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.recalled.together:.4f}"]
+        begin.append(f"{step.recalled.weight:.2f}")
+        for voice in step.recalled.voices:
+            piece = f"{'▸' if voice.id == step.chosen.id else ' '}{shown(voice.piece)} {voice.share:.4f}"
+            rows.append([*begin, piece, textwrap.shorten(printable(voice.target), _TARGET, placeholder=" …")])
+            begin = ["", "", ""]
+    if rows:
+        yield ""
+        yield "   With the datastore: the chosen piece's probability by both, the datastore's weight, what followed the"
+        yield "   states nearest to the model's with which share, and a known target in which it did:"
+        yield ""
+        yield from table([["", "by both", "weight", "followed by", "in"], *rows], 3, left=5)
 
 
 def _given(step: Step) -> str:

@@ -1,0 +1,64 @@
+"""What a datastore says at each step of a translation, and which known targets it has that from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.decoding.remembering import Remembering, Told
+from dragoman.inspection.trace import Recalled, Voice
+from dragoman.nn import Transformer
+from dragoman.text.tokenizer import BOS, EOS, Tokenizer
+
+VOICES = 3
+# Of a voice that is worth a line.
+_LEAST = 0.02
+
+
+@torch.no_grad()
+def recall(
+    both: Remembering,
+    source: Int[Tensor, "1 src"],
+    logits: Float[Tensor, "steps vocab"],
+    written: Sequence[int],
+    tokenizer: Tokenizer,
+) -> list[Recalled]:
+    """What the datastore says at each step of an output, its `</s>` included.
+
+    Args:
+        both: a model and its datastore, with some weight.
+        source: framed ids.
+        logits: of the model alone, at these steps.
+        written: the output, unframed.
+        tokenizer: of targets.
+    """
+    model = both.engine.model
+    assert isinstance(model, Transformer)
+    outputs = model.hidden(source, torch.tensor([[BOS, *written]], device=source.device))[0]
+    log_probs = both.mixed(logits.to(outputs).log_softmax(-1), outputs)
+    told, tokens = both.ask(outputs), [*written, EOS]
+    together = log_probs.exp()[range(len(tokens)), tokens].tolist()
+    weights = told.odds.sigmoid()[:, 0].tolist()
+    return [
+        Recalled(weight, value, tuple(_voices(told, row, both, tokenizer)))
+        for row, (weight, value) in enumerate(zip(weights, together, strict=True))
+    ]
+
+
+def _voices(told: Told, row: int, both: Remembering, tokenizer: Tokenizer) -> list[Voice]:
+    shares: dict[int, float] = {}
+    nearest: dict[int, int] = {}
+    keys = (part[row].tolist() for part in (told.tokens, told.places, told.shares))
+    for token, place, share in zip(*keys, strict=True):
+        shares[token] = shares.get(token, 0.0) + share
+        nearest.setdefault(token, place)
+    loudest = sorted(shares, key=lambda token: -shares[token])[:VOICES]
+    pieces = tokenizer.pieces(loudest)
+    return [
+        Voice(piece, token, shares[token], tokenizer.decode(both.datastore.target(nearest[token])))
+        for piece, token in zip(pieces, loudest, strict=True)
+        if shares[token] >= _LEAST
+    ]

@@ -1,0 +1,111 @@
+"""What `explain` tells of a datastore: the numbers of the search, and targets that are known."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding import Remembering, Translator, make_datastore
+from dragoman.decoding.scoring import pad_rows
+from dragoman.inspection import Trace, explain
+from dragoman.nn import Transformer
+from dragoman.text.tokenizer import BOS, EOS
+from end_to_end import small
+
+TEXTS = small.sentences(12, longest=6)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    where, tokenizers = tmp_path_factory.mktemp("recalling") / "model", small.word_pair()
+    model = small.model(small.shape(tokenizers))
+    assert isinstance(model, Transformer)
+    small.save(where, model.float(), small.shape(tokenizers), tokenizers, DecodingConfig(max_length=12))
+    rows = [tokenizers.source.encode(text) for text in TEXTS]
+    make_datastore(model, [(row, row[::-1]) for row in rows], where).save(where)
+    return Translator.from_pretrained(where, engine="module")
+
+
+def traced(translator: Translator, changes: dict[str, float], beam_size: int = 1) -> Trace:
+    before = translator.decoding
+    translator.decoding = translator.options(changes)
+    try:
+        return explain(translator, TEXTS[3], beam_size=beam_size)
+    finally:
+        translator.decoding = before
+
+
+@pytest.mark.parametrize(("changes", "beam_size"), [({}, 1), ({}, 4), ({"knn_weight": 0.35, "knn_neighbours": 5}, 1)])
+def test_each_step_has_the_numbers_of_the_search(
+    translator: Translator, changes: dict[str, float], beam_size: int
+) -> None:
+    trace = traced(translator, changes, beam_size)
+    both = translator.runner.with_datastores(translator.options(changes))
+    assert isinstance(both, Remembering)
+    assert trace.source is not None
+    source = pad_rows([list(trace.source.ids)])
+    state, alone = both.start(source), translator.transformers[0].start(source)
+    token = BOS
+    for step in trace.steps:
+        log_probs, state = both.step(state, torch.tensor([token]))
+        with torch.no_grad():
+            outputs = translator.transformers[0].hidden_step(alone, torch.tensor([token]))
+        told = both.ask(outputs)
+        assert step.recalled is not None
+        token = step.chosen.id
+        assert step.recalled.together == pytest.approx(float(log_probs[0, token].exp()), abs=1e-5)
+        assert step.recalled.weight == pytest.approx(float(told.odds.sigmoid()), abs=1e-5)
+        for voice in step.recalled.voices:
+            assert voice.share == pytest.approx(float(told.shares[told.tokens == voice.id].sum()), abs=1e-5)
+        if changes:
+            assert step.recalled.weight == pytest.approx(0.35)
+    assert token == EOS or len(trace.steps) == 13
+
+
+def test_voices_are_the_loudest_and_their_targets_are_known(translator: Translator) -> None:
+    known = {" ".join(text.split()[::-1]) for text in TEXTS}
+    for step in traced(translator, {}).steps:
+        assert step.recalled is not None
+        voices = step.recalled.voices
+        assert 1 <= len(voices) <= 3
+        assert [voice.share for voice in voices] == sorted((voice.share for voice in voices), reverse=True)
+        assert sum(voice.share for voice in voices) <= 1 + 1e-6
+        for voice in voices:
+            assert voice.target in known
+            assert voice.id == EOS or voice.piece.lstrip("▁") in voice.target.split()
+
+
+def test_without_weight_nothing_is_recalled(translator: Translator) -> None:
+    trace = traced(translator, {"knn_weight": 0.0})
+    assert {step.recalled for step in trace.steps} == {None}
+    assert trace.notes == ()
+    assert not any("datastore" in line for line in trace.lines())
+
+
+def test_a_datastore_that_was_fitted_to_nothing_says_nothing(translator: Translator) -> None:
+    store = translator.runner.datastores[0]
+    assert store is not None
+    before, store.weight = store.weight, torch.zeros(1)
+    try:
+        assert {step.recalled for step in traced(translator, {}).steps} == {None}
+    finally:
+        store.weight = before
+
+
+def test_people_and_programs_read_it(translator: Translator) -> None:
+    trace = traced(translator, {}).select("steps")
+    steps = json.loads("".join(trace.json()))["steps"]
+    first = trace.steps[0].recalled
+    assert first is not None
+    assert steps[0]["recalled"]["weight"] == pytest.approx(first.weight)
+    assert steps[0]["recalled"]["voices"][0]["target"] == first.voices[0].target
+    lines = list(trace.lines())
+    [heading] = [row for row, line in enumerate(lines) if line.split()[:3] == ["by", "both", "weight"]]
+    told = lines[heading + 1]
+    assert told.split()[:2] == ["step", "1"]
+    assert f"{first.together:.4f}" in told
+    assert f"{first.weight:.2f}" in told
+    assert first.voices[0].target in told
