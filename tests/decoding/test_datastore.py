@@ -183,6 +183,8 @@ def test_progress_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert lines[0] == "datastore: the decoder's states at each token of 40 pairs"
     assert lines[-2] == "datastore: tokens 120 of 120, about 0 s left"
     assert lines[-1] == "datastore: 120 tokens of 40 pairs, 0 MB"
+    assert str(make_datastore(the_model(), PAIRS[:1], folder, report=lines.append)) == "3 tokens of 1 pair"
+    assert "datastore: the decoder's states at each token of 1 pair" in lines
 
 
 def test_the_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,10 @@ def _silent(_: str) -> None:
     pass
 
 
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count:,} pairs"
+
+
 class Datastore:
     """Keys and values, and how keys are searched.
 
@@ -88,7 +92,7 @@ class Datastore:
         return int((self.tokens == EOS).sum())
 
     def __str__(self) -> str:
-        return f"{len(self):,} tokens of {self.pairs:,} pairs"
+        return f"{len(self):,} tokens of {_pairs(self.pairs)}"
 
     def keys(self, outputs: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows dimensions"]:
         """The decoder's outputs as keys."""
@@ -193,7 +197,7 @@ def make_datastore(
         autocast: makes the context that chooses the precision of products.
         report: takes a line of plain text now and then.
     """
-    report(f"datastore: the decoder's states at each token of {len(pairs):,} pairs")
+    report(f"datastore: the decoder's states at each token of {_pairs(len(pairs))}")
     random = np.random.default_rng(_SEED)
     if like is None:
         sample = torch.cat([outputs for _, outputs in decoder_outputs(model, some_pairs(pairs, random), autocast)])
