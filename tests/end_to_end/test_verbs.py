@@ -291,7 +291,7 @@ def test_remember(run: Path, dragoman: Command, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / "copy"))
     found = dragoman("remember", copy)
     assert (found.status, found.err) == (0, "")
-    assert found.lines[-1].startswith("datastore: with weight ")
+    assert found.lines[-1].startswith("datastore: with a mean weight of ")
     pairs = write(tmp_path / "more.tsv", ["ba ce\tce ba"])
     tree = json.loads(dragoman("remember", copy, "--pairs", pairs, "--add", "--json").out)
     assert tree["pairs"] == json.loads(dragoman("remember", copy, "--json").out)["pairs"] + 1
