@@ -89,7 +89,7 @@ def test_the_nearer_the_nearest_key_the_more_the_datastore_counts(folder: Path, 
     token, shares = int(store.tokens[0]), []
     for distance in (0.0, 0.001, 0.05, 0.1, 0.2):  # of the temperature; no other key is as near
         outputs = at + away * (distance * store.temperature).sqrt()
-        log_probs = both.mixed(torch.full((1, 50), -1e9).index_fill(1, torch.tensor([49]), 0.0), outputs)
+        log_probs = both.mixed(torch.full((1, 50), -1e9).index_fill(1, torch.tensor([49]), 0.0), both.ask(outputs))
         shares.append(float(log_probs[0, token].exp()))
         assert log_probs.isfinite().all()
         assert float(log_probs.exp().sum()) == pytest.approx(1)

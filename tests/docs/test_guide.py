@@ -24,6 +24,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 ENGLISH = [DOCS / "index.md", *sorted((DOCS / "en").glob("*.md"))]
 NAV_ENTRY = re.compile(r"^ *- .*?([\w./-]+\.md)$", re.MULTILINE)
+ROW = re.compile(r"\|.*\d\.\d\d")
+FIGURE = re.compile(r"\d+\.\d\d")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
 WIDE = "[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
 BROKEN_LINE = re.compile(rf".{{0,9}}{WIDE}\n{WIDE}.{{0,9}}")
@@ -109,6 +111,18 @@ def test_the_site_builds_and_every_anchor_resolves(tmp_path: Path) -> None:
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr)
     assert "<table>" in (tmp_path / "site" / "zh" / "07-masks" / "index.html").read_text(encoding="utf-8")
+
+
+def test_both_readmes_have_the_figures_of_the_recipes() -> None:
+    """In the rows of their tables, which a new version of a recipe changes in three places."""
+    here, there = (
+        [FIGURE.findall(line) for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if ROW.match(line)]
+        for page in ("README.md", "README.zh.md")
+    )
+    assert here == there
+    known = FIGURE.findall((ROOT / "recipes" / "README.md").read_text(encoding="utf-8"))
+    assert len(here) > 10
+    assert [figure for row in here for figure in row if figure not in known] == []
 
 
 PLANTED = {

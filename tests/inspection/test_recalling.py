@@ -10,7 +10,7 @@ import torch
 from dragoman.config import DecodingConfig
 from dragoman.decoding import Remembering, Translator, make_datastore
 from dragoman.decoding.scoring import pad_rows
-from dragoman.inspection import Trace, explain
+from dragoman.inspection import Trace, explain, recalling
 from dragoman.nn import Transformer
 from dragoman.text.tokenizer import BOS, EOS
 from end_to_end import small
@@ -57,7 +57,7 @@ def test_each_step_has_the_numbers_of_the_search(
         assert step.recalled is not None
         token = step.chosen.id
         assert step.recalled.together == pytest.approx(float(log_probs[0, token].exp()), abs=1e-5)
-        assert step.recalled.weight == pytest.approx(float(told.odds.sigmoid()), abs=1e-5)
+        assert step.recalled.weight == pytest.approx(float(told.log_odds.sigmoid()), abs=1e-5)
         for voice in step.recalled.voices:
             assert voice.share == pytest.approx(float(told.shares[told.tokens == voice.id].sum()), abs=1e-5)
         if changes:
@@ -76,6 +76,13 @@ def test_voices_are_the_loudest_and_their_targets_are_known(translator: Translat
         for voice in voices:
             assert voice.target in known
             assert voice.id == EOS or voice.piece.lstrip("▁") in voice.target.split()
+
+
+def test_of_many_quiet_voices_the_loudest_is_heard(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recalling, "_LEAST", 1.1)
+    trace = traced(translator, {})
+    assert [len(step.recalled.voices) for step in trace.steps if step.recalled] == [1] * len(trace.steps)
+    assert sum(line.lstrip().startswith("step ") for line in trace.select("steps").lines()) == 2 * len(trace.steps)
 
 
 def test_without_weight_nothing_is_recalled(translator: Translator) -> None:

@@ -30,8 +30,8 @@ _NEAREST = 0.01  # of the temperature; what is nearer counts as much as that
 class Told(NamedTuple):
     """What the keys near some outputs of a decoder tell."""
 
-    odds: Float[Tensor, "rows 1"]
-    """Logarithm of the odds of their weight."""
+    log_odds: Float[Tensor, "rows 1"]
+    """Of their weight."""
     places: Int[Tensor, "rows found"]
     """In the datastore, nearest first."""
     tokens: Int[Tensor, "rows found"]
@@ -72,26 +72,21 @@ class Remembering:
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
         """Log-probabilities of both together, and the model's next state."""
         log_probs, outputs, state = self.engine.step_with_outputs(state, tokens)
-        return self.mixed(log_probs, outputs), state
+        return self.mixed(log_probs, self.ask(outputs)) if self.weight else log_probs, state
 
-    def mixed(
-        self, log_probs: Float[Tensor, "rows vocab"], outputs: Float[Tensor, "rows d_model"]
-    ) -> Float[Tensor, "rows vocab"]:
-        """The model's log-probabilities and those of the keys near its decoder's outputs, as one."""
-        if self.weight == 0:
-            return log_probs
-        odds, _, tokens, shares = self.ask(outputs)
-        odds, shares = odds.to(log_probs), shares.to(log_probs)
+    def mixed(self, log_probs: Float[Tensor, "rows vocab"], told: Told) -> Float[Tensor, "rows vocab"]:
+        """The model's log-probabilities and what the keys near its decoder's outputs tell, as one."""
+        log_odds, tokens, shares = told.log_odds.to(log_probs), told.tokens, told.shares.to(log_probs)
         near = torch.zeros_like(log_probs).scatter_add_(1, tokens, shares).gather(1, tokens)
-        mixed = log_probs + logsigmoid(-odds)
-        return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + logsigmoid(odds)))
+        mixed = log_probs + logsigmoid(-log_odds)
+        return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + logsigmoid(log_odds)))
 
     def ask(self, outputs: Float[Tensor, "rows d_model"]) -> Told:
         """What the datastore tells at each output of the decoder; there is none to ask where its weight is 0."""
         distances, places = self.datastore.nearest(outputs, self.count)
         temperature = self.datastore.temperature.to(distances)
-        odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff)
-        return Told(odds, places, self.datastore.followers(places), (-distances / temperature).softmax(1))
+        log_odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff)
+        return Told(log_odds, places, self.datastore.followers(places), (-distances / temperature).softmax(1))
 
 
 def _log_odds(
@@ -139,13 +134,10 @@ def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], auto
         temperature = (factor * unit).reshape(1)
         near = ((-distances / temperature).softmax(1) * right).sum(1).log()
         for weight, falloff in product(_WEIGHTS, _FALLOFFS):
-            odds = _log_odds(distances[:, :1], temperature, weight, falloff)[:, 0]
-            loss = float(-torch.logaddexp(own + logsigmoid(-odds), near + logsigmoid(odds)).mean())
+            log_odds = _log_odds(distances[:, :1], temperature, weight, falloff)[:, 0]
+            loss = float(-torch.logaddexp(own + logsigmoid(-log_odds), near + logsigmoid(log_odds)).mean())
             if loss < best[0]:
-                best, share = (loss, weight, falloff, temperature), float(odds.sigmoid().mean())
-    datastore.weight, datastore.falloff, datastore.temperature = (
-        torch.tensor([best[1]]),
-        torch.tensor([best[2]]),
-        best[3],
-    )
-    return Fit(alone, best[0], share, len(labels))
+                best, share = (loss, weight, falloff, temperature), float(log_odds.sigmoid().mean())
+    together, weight, falloff, datastore.temperature = best
+    datastore.weight, datastore.falloff = torch.tensor([weight]), torch.tensor([falloff])
+    return Fit(alone, together, share, len(labels))

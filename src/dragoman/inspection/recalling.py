@@ -14,7 +14,7 @@ from dragoman.nn import Transformer
 from dragoman.text.tokenizer import BOS, EOS, Tokenizer
 
 VOICES = 3
-# Of a voice that is worth a line.
+# Of a voice that is worth a line beside the loudest one.
 _LEAST = 0.02
 
 
@@ -38,10 +38,9 @@ def recall(
     model = both.engine.model
     assert isinstance(model, Transformer)
     outputs = model.hidden(source, torch.tensor([[BOS, *written]], device=source.device))[0]
-    log_probs = both.mixed(logits.to(outputs).log_softmax(-1), outputs)
     told, tokens = both.ask(outputs), [*written, EOS]
-    together = log_probs.exp()[range(len(tokens)), tokens].tolist()
-    weights = told.odds.sigmoid()[:, 0].tolist()
+    together = both.mixed(logits.to(outputs).log_softmax(-1), told).exp()[range(len(tokens)), tokens].tolist()
+    weights = told.log_odds.sigmoid()[:, 0].tolist()
     return [
         Recalled(weight, value, tuple(_voices(told, row, both, tokenizer)))
         for row, (weight, value) in enumerate(zip(weights, together, strict=True))
@@ -55,10 +54,9 @@ def _voices(told: Told, row: int, both: Remembering, tokenizer: Tokenizer) -> li
     for token, place, share in zip(*keys, strict=True):
         shares[token] = shares.get(token, 0.0) + share
         nearest.setdefault(token, place)
-    loudest = sorted(shares, key=lambda token: -shares[token])[:VOICES]
-    pieces = tokenizer.pieces(loudest)
+    first, *others = sorted(shares, key=lambda token: -shares[token])[:VOICES]
+    loudest = [first, *(token for token in others if shares[token] >= _LEAST)]
     return [
         Voice(piece, token, shares[token], tokenizer.decode(both.datastore.target(nearest[token])))
-        for piece, token in zip(pieces, loudest, strict=True)
-        if shares[token] >= _LEAST
+        for piece, token in zip(tokenizer.pieces(loudest), loudest, strict=True)
     ]
