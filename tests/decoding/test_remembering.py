@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Datastore, Remembering, Translator, make_datastore, score_serial
+from dragoman.decoding import Datastore, Remembering, Translator, make_datastore, score_serial, tune
 from dragoman.decoding.remembering import fit
 from dragoman.decoding.scoring import pad_rows
 from dragoman.engines import ModuleEngine
+from dragoman.errors import ConfigError
 from dragoman.inspection import explain
 from dragoman.nn import Transformer
 from dragoman.text.tokenizer import EOS
@@ -34,6 +35,11 @@ def the_model() -> Transformer:
     made = small.model(small.shape(small.word_pair()))
     assert isinstance(made, Transformer)
     return made.float()
+
+
+def light(folder: Path) -> Translator:
+    """The same without a datastore, which needs no PyTorch where there is a library."""
+    return Translator.from_pretrained(small.saved(folder / "plain", small.word_pair()))
 
 
 def pairs() -> list[tuple[list[int], list[int]]]:
@@ -110,6 +116,41 @@ def test_without_weight_a_translation_is_the_models_own(folder: Path) -> None:
     without = both.translate_with(TEXTS, both.options({"knn_weight": 0.0}))
     assert [one.text for one in without] == [one.text for one in plain.translate(TEXTS)]
     assert [one.text for one in both.translate(TEXTS)] != [one.text for one in without], "there it has some"
+
+
+def test_the_weight_that_suits_held_out_lines_is_found(folder: Path, tmp_path: Path) -> None:
+    source, reference = tmp_path / "source", tmp_path / "reference"
+    source.write_text("".join(text + "\n" for text in TEXTS), encoding="utf-8")
+    reference.write_text("".join(" ".join(text.split()[::-1]) + "\n" for text in TEXTS), encoding="utf-8")
+    translator = Translator.from_pretrained(folder)
+    own = translator.options({"knn_neighbours": 1, "max_length": 12, "knn_weight": 0.0})
+    found = tune(
+        translator, source, reference, metric="exact", beam_sizes=(1,), knn_weights=(0.01, 0.99),
+        right_to_left_weights=(0.0,), decoding=own, samples=9,
+    )  # fmt: skip
+    assert [(one.decoding.beam_size, one.decoding.knn_weight) for one in found.trials] == [(4, 0), (1, 0.01), (1, 0.99)]
+    assert (found.best.decoding.knn_weight, found.best.score.value) == (0.99, 100)
+    header, first, *_, last = found.lines()
+    assert header.split()[:3] == ["beam", "penalty", "store"], "and no column for the reading that none differs in"
+    assert first.split()[:4] == ["4", "gnmt", "0.60", "0.00"]
+    assert "0.99" in last
+    assert found.to_dict()["best"]["knn_weight"] == 0.99
+    assert max(map(len, found.lines())) <= 90
+
+
+def test_a_weight_without_a_datastore_is_refused_before_any_search(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text(TEXTS[0] + "\n", encoding="utf-8")
+    said: list[str] = []
+    for translator in (small.translator(small.word_pair()), light(tmp_path)):
+        with pytest.raises(ConfigError, match="no datastore"):
+            translator.translate_with(TEXTS, translator.options({"knn_weight": 0.2}))
+        with pytest.raises(ConfigError, match="no datastore"):
+            tune(translator, lines, lines, knn_weights=(0.2,), report=said.append)
+        with pytest.raises(ConfigError, match="right to left"):
+            tune(translator, lines, lines, right_to_left_weights=(0.2,), report=said.append)
+        assert translator.translate_with(TEXTS[:1], translator.options({"knn_weight": 0.0}))
+    assert not said
 
 
 def test_what_is_remembered_is_written_again(folder: Path) -> None:

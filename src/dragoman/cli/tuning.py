@@ -47,6 +47,12 @@ def tune(
         str, typer.Option(help="alphas to try with each beam.", metavar="LIST")
     ] = "0,0.4,0.8,1.2,1.6",
     formulas: Annotated[str, typer.Option(help="Some of gnmt, power, reward.", metavar="LIST")] = "gnmt",
+    knn_weights: Annotated[
+        str | None, typer.Option(help="Of a datastore, to try with each of these.", metavar="LIST")
+    ] = None,
+    right_to_left_weights: Annotated[
+        str | None, typer.Option(help="Of the reading from right to left, likewise.", metavar="LIST")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,
     lowercase: Lowercase = False,
@@ -57,12 +63,17 @@ def tune(
     precision: Precision = "auto",
     as_json: Json = False,
 ) -> None:
-    """Find the best beam size and length penalty on held-out lines. Each is compared with the model's own search."""
+    """Find the best search on held-out lines: beam size, length penalty. Each is compared with the model's own."""
     from dragoman.decoding import save_decoding
     from dragoman.decoding import tune as run_tuning
+    from dragoman.decoding.tuning import TUNED
 
     sizes = _listed(beam_sizes, int, "--beam-sizes")
     alphas = _listed(length_penalties, float, "--length-penalties")
+    stores = _listed(knn_weights, float, "--knn-weights") if knn_weights is not None else []
+    backs = (
+        _listed(right_to_left_weights, float, "--right-to-left-weights") if right_to_left_weights is not None else []
+    )
     translator, options = open_translator(
         model, ensemble, settings, {}, device=device, engine=engine, precision=precision
     )
@@ -75,6 +86,8 @@ def tune(
         beam_sizes=sizes,
         length_penalties=alphas,
         formulas=_listed(formulas, str, "--formulas"),
+        knn_weights=stores,
+        right_to_left_weights=backs,
         decoding=options,
         lowercase=lowercase,
         tokenize=tokenize,
@@ -88,9 +101,8 @@ def tune(
         return
     for line in result.lines():
         print(line)
-    best = result.best.decoding
-    chosen = ("beam_size", "length_penalty", "length_penalty_formula")
-    print("saved:" if save else "best:", ", ".join(f"{name} = {getattr(best, name)}" for name in chosen))
+    best = result.best.decoding.to_dict(none=False)
+    print("saved:" if save else "best:", ", ".join(f"{name} = {best[name]}" for name in TUNED if name in best))
 
 
 def remember(

@@ -221,12 +221,16 @@ class Translator:
 
         Raises:
             DataError: one text was given in place of a list.
-            ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
+            ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
+                a datastore is given weight that is not there, or a reading that was not learned.
         """
         if isinstance(texts, str):  # it is a sequence of strings too
             raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
+        if options.knn_weight and (self._light is not None or not any(self.runner.datastores)):
+            hint = "make one with `dragoman remember`, or leave decoding.knn_weight out"
+            raise ConfigError("the model has no datastore", found=f"knn_weight = {options.knn_weight:g}", hint=hint)
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
         forced = [self._forced(prefix) for prefix in prefixes or ()]
         results: list[Translation | None] = [None] * len(texts)

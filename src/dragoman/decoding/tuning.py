@@ -1,4 +1,4 @@
-"""Which search suits a model best: beam sizes and length penalties tried on a held-out set."""
+"""Which search suits a model best: beam sizes, length penalties and shares of others tried on a held-out set."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ BEAM_SIZES = (1, 2, 4, 8)
 LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
 # Translated before the clock starts: the first batch pays for what is made once.
 _WARM_UP = 16
+# The settings that are tried, and the columns of the last two, which a table has where they were.
+TUNED = ("beam_size", "length_penalty", "length_penalty_formula", "knn_weight", "right_to_left_weight")
+_SHARES = {"knn_weight": "store", "right_to_left_weight": "back"}
 
 
 def _silent(_: str) -> None:
@@ -45,20 +48,24 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        names = ("beam_size", "length_penalty", "length_penalty_formula")
-        tree = {**{name: getattr(self.decoding, name) for name in names}, "score": self.score.to_dict()}
+        tree = {**{name: getattr(self.decoding, name) for name in TUNED}, "score": self.score.to_dict()}
         if self.against is not None:
             names = ("difference", "low", "high", "p_randomisation", "p_bootstrap")
             tree["against"] = {name: getattr(self.against, name) for name in names}
         return {**tree, "lines_per_second": self.lines_per_second}
 
-    def __str__(self) -> str:
+    def row(self, shares: Sequence[str] = ()) -> str:
+        """The trial in a table that has columns for some of `knn_weight` and `right_to_left_weight`."""
         options, one = self.decoding, self.score
+        weights = [getattr(options, name) for name in shares]
+        columns = "".join(f"  {'own' if weight is None else f'{weight:.2f}':>5}" for weight in weights)
         penalty = f"{options.length_penalty_formula} {options.length_penalty:.2f}" if options.beam_size > 1 else "-"
         against = "the model's own"
         if self.against is not None:
             against = f"{self.against.difference:+z6.2f}  p = {self.against.p_randomisation:.3f}"
-        row = f"{options.beam_size:4}  {penalty:>10}  {one.value:7.2f}  {f'[{one.low:.2f}, {one.high:.2f}]':>16}"
+        row = (
+            f"{options.beam_size:4}  {penalty:>10}{columns}  {one.value:7.2f}  {f'[{one.low:.2f}, {one.high:.2f}]':>16}"
+        )
         return f"{row}  {against:<17}  {self.lines_per_second:7.1f}"
 
 
@@ -77,9 +84,13 @@ class Tuning:
     def lines(self) -> Iterator[str]:
         """A table for people."""
         label = self.best.score.label
-        yield f"{'beam':>4}  {'penalty':>10}  {label:>7}  {'95 % interval':>16}  {'against its own':<17}  lines/s"
+        searches = [trial.decoding for trial in self.trials]
+        shares = [name for name in _SHARES if len({getattr(one, name) for one in searches}) > 1]
+        columns = "".join(f"  {_SHARES[name]:>5}" for name in shares)
+        scores = f"{label:>7}  {'95 % interval':>16}  {'against its own':<17}"
+        yield f"{'beam':>4}  {'penalty':>10}{columns}  {scores}  lines/s"
         for trial in self.trials:
-            yield f"{trial}{'  best' if trial is self.best else ''}"
+            yield f"{trial.row(shares)}{'  best' if trial is self.best else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -96,6 +107,8 @@ def tune(
     beam_sizes: Sequence[int] = BEAM_SIZES,
     length_penalties: Sequence[float] = LENGTH_PENALTIES,
     formulas: Sequence[str] = ("gnmt",),
+    knn_weights: Sequence[float] = (),
+    right_to_left_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
     lowercase: bool = False,
     tokenize: str | None = None,
@@ -105,8 +118,8 @@ def tune(
     """Translate a held-out set with each beam size and length penalty, and compare the outputs.
 
     Each search is run in full: a penalty decides when a search stops, so outputs of one cannot stand for another's.
-    Greedy search has no penalty and is tried once. The best of many is a little luckier than it is good: judge it on
-    other lines than these.
+    Greedy search has no penalty and no ranking and is tried once for each weight of a datastore. The best of many is a
+    little luckier than it is good: judge it on other lines than these.
 
     Args:
         model: a translator, or a run or model directory.
@@ -117,6 +130,8 @@ def tune(
         beam_sizes: to try.
         length_penalties: alphas to try with each beam larger than 1.
         formulas: some of "gnmt", "power", "reward".
+        knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
+        right_to_left_weights: of the reading from right to left, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         lowercase: ignore case.
         tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
@@ -124,7 +139,8 @@ def tune(
         report: takes a line of plain text about each search.
 
     Raises:
-        ConfigError: an option or the metric is unknown or wrong; said before anything is translated.
+        ConfigError: an option or the metric is unknown or wrong, or the model has not what a weight is for; said
+            before anything is translated.
         DataError: a file cannot be read, or they have different numbers of lines.
     """
     sources, answers = read_test_set(source, references, group=group)
@@ -132,7 +148,10 @@ def tune(
     own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
-    searches = [own, *(one for one in _grid(own, beam_sizes, length_penalties, formulas) if one != own)]
+    # Without a penalty the formula does not matter.
+    penalties = [(alpha, name if alpha else formulas[0]) for name in formulas for alpha in length_penalties]
+    tried = _grid(own, beam_sizes, penalties, knn_weights, right_to_left_weights)
+    searches = list(dict.fromkeys([own, *tried]))
     return try_searches(
         translator, sources, answers, searches, metric=metric, lowercase=lowercase, tokenize=tokenize, samples=samples,
         report=report,
@@ -161,14 +180,18 @@ def try_searches(
         metric, lowercase, tokenize, samples, report: as for `tune`.
 
     Raises:
-        ConfigError: the metric or its tokenizer is unknown, or wants another code for the language.
+        ConfigError: the metric or its tokenizer is unknown, or wants another code for the language; or a search asks
+            for what the model has not.
     """
     language, own = translator.languages.target, searches[0]
     check_language(metric, language)
     how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
     rising = measure(metric, ["a"], [("a",)], **how).higher_is_better
+    for options in searches:  # what the model cannot do is told before the first search, not after it
+        translator.translate_with([], options)
     translator.translate_with(sources[:_WARM_UP], own)
     trials: list[Trial] = []
+    started = time.perf_counter()
     usual: list[str] | None = None
     for number, options in enumerate(searches, 1):
         began = time.perf_counter()
@@ -181,7 +204,8 @@ def try_searches(
             against = compare(usual, outputs, answers, metric, samples=samples, **how)
             found = against.b
         trials.append(Trial(options, found, against, speed))
-        report(f"{number} of {len(searches)}: {trials[-1]}")
+        left = (time.perf_counter() - started) / number * (len(searches) - number)
+        report(f"{number} of {len(searches)}: {found.label} {found.value:.2f}, about {left:.0f} s left")
     sign = 1 if rising else -1
     return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
 
@@ -204,19 +228,20 @@ def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
 
 
 def _grid(
-    own: DecodingConfig, beam_sizes: Sequence[int], length_penalties: Sequence[float], formulas: Sequence[str]
+    own: DecodingConfig,
+    beam_sizes: Sequence[int],
+    penalties: Sequence[tuple[float, str]],
+    knn_weights: Sequence[float],
+    right_to_left_weights: Sequence[float],
 ) -> Iterator[DecodingConfig]:
-    """All searches to try, each once."""
-    for size in dict.fromkeys(beam_sizes):
-        if size == 1:
-            yield own.replace({"beam_size": 1})
-            continue
-        seen = set()
-        for formula in formulas:
-            for alpha in length_penalties:
-                # Without a penalty the formula does not matter.
-                key = (alpha, formula if alpha else None)
-                if key not in seen:
-                    seen.add(key)
-                    changes = {"beam_size": size, "length_penalty": alpha, "length_penalty_formula": formula}
-                    yield own.replace(changes)
+    """All searches to try; some more than once."""
+    for size in beam_sizes:
+        for knn in knn_weights or (own.knn_weight,):
+            one = own.replace({"beam_size": size, "knn_weight": knn})
+            if size == 1:
+                yield one
+                continue
+            for alpha, formula in penalties:
+                for back in right_to_left_weights or (own.right_to_left_weight,):
+                    changes = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back}
+                    yield one.replace(changes)

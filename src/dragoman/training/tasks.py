@@ -181,6 +181,8 @@ def first_half(line: str) -> str:
 
 
 def _search(config: TrainConfig) -> DecodingConfig:
+    # A datastore is made when training ends.
+    config = config.replace({"decoding": config.decoding.replace({"knn_weight": None})})
     if config.validation.search == "beam":
         return config.decoding
     # A quick look: most outputs of the first validations are loops, and searching for each twice would be slow.
