@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -68,31 +69,19 @@ def tune(
     from dragoman.decoding import tune as run_tuning
     from dragoman.decoding.tuning import TUNED
 
-    sizes = _listed(beam_sizes, int, "--beam-sizes")
-    alphas = _listed(length_penalties, float, "--length-penalties")
-    stores = _listed(knn_weights, float, "--knn-weights") if knn_weights is not None else []
-    backs = (
-        _listed(right_to_left_weights, float, "--right-to-left-weights") if right_to_left_weights is not None else []
-    )
+    tried: dict[str, Any] = {
+        "beam_sizes": _listed(beam_sizes, int, "--beam-sizes"),
+        "length_penalties": _listed(length_penalties, float, "--length-penalties"),
+        "formulas": _listed(formulas, str, "--formulas"),
+        "knn_weights": _listed(knn_weights, float, "--knn-weights"),
+        "right_to_left_weights": _listed(right_to_left_weights, float, "--right-to-left-weights"),
+    }
     translator, options = open_translator(
         model, ensemble, settings, {}, device=device, engine=engine, precision=precision
     )
-    result = run_tuning(
-        translator,
-        source,
-        reference,
-        metric=metric,
-        group=group,
-        beam_sizes=sizes,
-        length_penalties=alphas,
-        formulas=_listed(formulas, str, "--formulas"),
-        knn_weights=stores,
-        right_to_left_weights=backs,
-        decoding=options,
-        lowercase=lowercase,
-        tokenize=tokenize,
-        report=lambda line: print(line, file=sys.stderr),
-    )
+    how: dict[str, Any] = {"metric": metric, "group": group, "lowercase": lowercase, "tokenize": tokenize}
+    tell = partial(print, file=sys.stderr)
+    result = run_tuning(translator, source, reference, decoding=options, report=tell, **how, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
         save_decoding(model, result.best.decoding.replace({"n_best": outputs}))
@@ -216,14 +205,16 @@ def _layout(path: Path) -> Callable[[str, str], str]:
     raise ConfigError("the suffix does not tell the layout", file=path, expected=".tsv or .jsonl")
 
 
-def _listed(text: str, kind: Callable[[str], T], option: str) -> list[T]:
-    """The members of a list with commas.
+def _listed(text: str | None, kind: Callable[[str], T], option: str) -> list[T]:
+    """The members of a list with commas; none of a list that was not given.
 
     Raises:
         ConfigError: one of them is none of its kind, or there is none.
     """
     from dragoman.errors import ConfigError
 
+    if text is None:
+        return []
     try:
         values = [kind(part.strip()) for part in text.split(",") if part.strip()]
     except ValueError as error:
