@@ -12,7 +12,7 @@ from dragoman.data import Batch, TokenStore, collate
 from dragoman.errors import ConfigError
 from dragoman.models import build_model
 from dragoman.models.description import read_config
-from dragoman.nn import Transformer
+from dragoman.nn import Dropout, Transformer
 from dragoman.text.tokenizer import EOS
 from dragoman.training import train
 from dragoman.training.step import batch_loss
@@ -46,6 +46,18 @@ def test_the_loss_is_that_of_both_readings(model, store, weight):
     parts = [batch_loss(model, one, 0.1, r_drop=weight) for one in alone]
     assert float(found.loss.detach()) == pytest.approx(float(sum(one.loss for one in parts).detach()), abs=1e-9)
     assert (found.nll, found.count) == (pytest.approx(sum(one.nll for one in parts)), both.target_tokens)
+
+
+@pytest.mark.parametrize("task", [Translating(right_to_left=True), Translating()])
+def test_two_passes_of_a_reading_meet_two_encodings(model, store, task):
+    for name, part in model.named_modules():
+        if isinstance(part, Dropout) and name.startswith("encoder"):
+            part.p = 0.5  # and none elsewhere
+    batch, losses = task.batch(store, [0, 1], 5), []
+    for weight in (1e-9, 1e3):
+        torch.manual_seed(1)
+        losses.append(batch_loss(model.train(), batch, 0.0, r_drop=weight).loss.item())
+    assert losses[1] > 2 * losses[0], "they differ by what the encoder dropped"
 
 
 def test_validation_reads_from_left_to_right_alone(store):

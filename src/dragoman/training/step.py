@@ -57,7 +57,11 @@ def batch_loss(
     """
     hidden = hidden or model.hidden
     if r_drop:
-        first, second = hidden(*(torch.cat([ids, ids]) for ids in batch.inputs)).chunk(2)
+        rows = len(batch.inputs[0])
+        # Each reading of the targets behind itself, so that it meets both encodings of its sources.
+        twice = (ids.unflatten(0, (-1, rows)).repeat(1, 2, 1).flatten(0, 1) for ids in batch.inputs)
+        passes = hidden(*twice).unflatten(0, (-1, 2, rows))
+        first, second = (one.flatten(0, 1) for one in passes.unbind(1))
         return agreeing_cross_entropy(
             first, second, model.generator, batch.labels, weight=r_drop, smoothing=smoothing, pad=model.pad
         )
