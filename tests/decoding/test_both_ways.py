@@ -140,3 +140,9 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
         expected = [behind(model, sources[row][:-1], one) for one in some]
         for found in (whole, *runs):
             assert found[row] == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"right_to_left_weight": 0.0}, {"sampling": True}])
+def test_it_is_told_whether_a_search_asks_the_other_reading(changes: dict) -> None:
+    translator = reader()
+    assert translator.aids(translator.options(changes)) == (() if changes else ("right to left",))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Datastore, Remembering, Translator, make_datastore, score_serial, tune
+from dragoman.decoding import Datastore, Remembering, Translator, evaluate, make_datastore, score_serial, tune
 from dragoman.decoding.remembering import fit
 from dragoman.decoding.scoring import pad_rows
 from dragoman.engines import ModuleEngine
@@ -136,6 +136,18 @@ def test_the_weight_that_suits_held_out_lines_is_found(folder: Path, tmp_path: P
     assert "0.99" in last
     assert found.to_dict()["best"]["knn_weight"] == 0.99
     assert max(map(len, found.lines())) <= 90
+
+
+def test_an_evaluation_tells_of_the_datastore(folder: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("".join(text + "\n" for text in TEXTS), encoding="utf-8")
+    translator = Translator.from_pretrained(folder)
+    found = evaluate(translator, lines, lines, metrics=["exact"], bootstrap=9)
+    assert (found.aids, found.to_dict()["aids"]) == (("datastore",), ("datastore",))
+    without = evaluate(
+        translator, lines, lines, metrics=["exact"], bootstrap=9, decoding=translator.options({"knn_weight": 0.0})
+    )
+    assert without.aids == ()
 
 
 def test_a_weight_without_a_datastore_is_refused_before_any_search(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ Breakdown = Annotated[
     bool, typer.Option("--breakdown", help="Also by length, unknown pieces and rare words; count faulty outputs.")
 ]
 Report = Annotated[Path | None, typer.Option(help="Also write all this here, as Markdown.", metavar="FILE")]
+_AIDS = {"datastore": "with its datastore", "right to left": "ranked from right to left too"}
 Language = Annotated[
     str | None, typer.Option(help="Two-letter code of the target language.  [default: the model's, or the suffix]")
 ]
@@ -200,7 +201,7 @@ def _described(result: Evaluation, name: str) -> str:
         how = f"sampling with seed {search.sampling_seed}"
     else:
         how = f"beam {search.beam_size}, length penalty {search.length_penalty:g} ({search.length_penalty_formula})"
-    return f"{name}: {how}, engine {result.engine}"
+    return ", ".join([f"{name}: {how}", *map(_AIDS.__getitem__, result.aids), f"engine {result.engine}"])
 
 
 def info(model: Model, as_json: Json = False) -> None:

@@ -64,7 +64,7 @@ def tune(
     precision: Precision = "auto",
     as_json: Json = False,
 ) -> None:
-    """Find the best search on held-out lines: beam size, length penalty. Each is compared with the model's own."""
+    """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
     from dragoman.decoding import save_decoding
     from dragoman.decoding import tune as run_tuning
     from dragoman.decoding.tuning import TUNED

@@ -40,6 +40,7 @@ class Evaluation:
         references: what was accepted for each.
         decoding: the search that was used; None for outputs that were made elsewhere.
         engine: what ran the model, and in which precision; None for outputs that were made elsewhere.
+        aids: what the search asked beside one reading of the model (`Translator.aids`).
         truncated: numbers of the sources, from 1, that were too long and were cut.
         unfinished: numbers of the outputs, from 1, that the model did not end.
         breakdown: scores of the test set's parts, if asked for.
@@ -52,6 +53,7 @@ class Evaluation:
     references: list[tuple[str, ...]]
     decoding: DecodingConfig | None
     engine: str | None = None
+    aids: tuple[str, ...] = ()
     truncated: tuple[int, ...] = ()
     unfinished: tuple[int, ...] = ()
     breakdown: Breakdown | None = None
@@ -62,6 +64,7 @@ class Evaluation:
         tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
         if self.decoding is not None:
             tree["decoding"], tree["engine"] = self.decoding.to_dict(none=False), self.engine
+            tree["aids"] = self.aids
             tree["truncated"], tree["unfinished"] = self.truncated, self.unfinished
         if self.breakdown is not None:
             tree["breakdown"] = self.breakdown.to_dict()
@@ -116,7 +119,7 @@ def evaluate(
         frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
     return _judge(
         Evaluation(
-            [], sources, [one.text for one in results], answers, options, translator.engine,
+            [], sources, [one.text for one in results], answers, options, translator.engine, translator.aids(options),
             truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
             unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
         ),

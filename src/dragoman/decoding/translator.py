@@ -100,7 +100,7 @@ class Translator:
         pairs = [TokenizerPair.load(one) for one in paths]
         for one, pretrained, pair in zip(paths, loaded, pairs, strict=True):
             _check_sizes(one, pretrained.config, pair)
-            if _vocabularies(pair) != _vocabularies(pairs[0]):
+            if not pair.is_like(pairs[0]):
                 expected = f"those of {paths[0]}"
                 raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
         models, stores = [pretrained.model for pretrained in loaded], [Datastore.load(one) for one in paths]
@@ -147,6 +147,12 @@ class Translator:
     def device(self) -> Any:
         """Where the models are (`torch.device`)."""
         return self.runner.model.device
+
+    def aids(self, options: DecodingConfig) -> tuple[str, ...]:
+        """What a search asks beside one reading of the models: `datastore`, `right to left`."""
+        remembers = self._light is None and any(self.runner.datastores) and options.knn_weight != 0
+        turns = self.right_to_left and options.right_to_left_weight != 0 and options.is_beam_search
+        return (*(["datastore"] if remembers else []), *(["right to left"] if turns else []))
 
     def translate(
         self,
@@ -228,7 +234,7 @@ class Translator:
             raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
-        if options.knn_weight and (self._light is not None or not any(self.runner.datastores)):
+        if options.knn_weight and "datastore" not in self.aids(options):
             hint = "make one with `dragoman remember`, or leave decoding.knn_weight out"
             raise ConfigError("the model has no datastore", found=f"knn_weight = {options.knn_weight:g}", hint=hint)
         sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
@@ -389,9 +395,3 @@ def _check_sizes(path: Path, config: ModelConfig, tokenizers: TokenizerPair) -> 
     ):
         if rows != size:
             raise ModelError(f"the {side} vocabulary does not fit the model", file=path, expected=rows, found=size)
-
-
-def _vocabularies(tokenizers: TokenizerPair) -> tuple[list[str], list[str], tuple[int, str] | None]:
-    source, target, matching = tokenizers.source, tokenizers.target, tokenizers.matching
-    matches = None if matching is None else (matching.count, matching.sha256)
-    return source.pieces(range(len(source))), target.pieces(range(len(target))), matches

@@ -58,6 +58,15 @@ class TokenizerPair:
         """The ids of a source's text as the model reads them: with matches, if it has them."""
         return list(ids) if self.matching is None else self.matching.with_matches(ids)
 
+    def is_like(self, other: TokenizerPair) -> bool:
+        """Whether models can share outputs and sources: the same pieces on either side, and the same matches."""
+        return self._facts() == other._facts()
+
+    def _facts(self) -> tuple[list[str], list[str], tuple[int, str] | None]:
+        source, target, matching = self.source, self.target, self.matching
+        matches = None if matching is None else (matching.count, matching.sha256)
+        return source.pieces(range(len(source))), target.pieces(range(len(target))), matches
+
     def without_matches(self) -> TokenizerPair:
         """The same, of the texts alone."""
         return TokenizerPair(self.own_source, self.target)
