@@ -68,6 +68,7 @@ def tune(
     from dragoman.decoding import save_decoding
     from dragoman.decoding import tune as run_tuning
     from dragoman.decoding.tuning import TUNED
+    from dragoman.training.card import retell_search
 
     tried: dict[str, Any] = {
         "beam_sizes": _listed(beam_sizes, int, "--beam-sizes"),
@@ -85,6 +86,7 @@ def tune(
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
         save_decoding(model, result.best.decoding.replace({"n_best": outputs}))
+        retell_search(model, result.best)
     if as_json:
         print_json({**result.to_dict(), "saved": save})
         return

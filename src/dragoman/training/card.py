@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.decoding import Tuning
+from dragoman.decoding import Trial, Tuning
 from dragoman.files import json_text, write_bytes
 from dragoman.models.description import DATASTORE
 from dragoman.text.tokenizer_pair import MATCHES
@@ -70,6 +71,8 @@ has their targets. Of the numbers above only those of a search that was tried we
 """
 _BOTH_ENDS = """ Targets were learned from their
 last token to their first too, and what a beam finds is ranked by both readings."""
+# How a card begins to tell of its search, and what stands behind that.
+_SEARCHES, _FLATTERS = "`translate` searches with", "\nThe held-out"
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -143,7 +146,7 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
             *([] if tuned is None else [_search(config, tuned)]),
-            f"\nThe held-out {unit} also chose the weights, so these numbers flatter a little; judge on other text",
+            f"{_FLATTERS} {unit} also chose the weights, so these numbers flatter a little; judge on other text",
             f"with `dragoman {verb}`.\n",
         ]
     )
@@ -151,13 +154,43 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
 
 def _search(config: TrainConfig, tuned: Tuning) -> str:
     penalty = config.decoding.length_penalty
-    score = next(one.score for one in tuned.trials if one.decoding.length_penalty == penalty)
+    chosen = next(one for one in tuned.trials if one.decoding.length_penalty == penalty)
     tried = ", ".join(f"{one:g}" for one in sorted(trial.decoding.length_penalty for trial in tuned.trials))
+    return f"\n{_searched(chosen, f'tried: {tried}', 'of them')}"
+
+
+def _searched(trial: Trial, how: str, lines: str) -> str:
+    options, score = trial.decoding, trial.score
+    formula = "" if options.length_penalty_formula == "gnmt" else f" (`{options.length_penalty_formula}`)"
+    shares = {"of its datastore": options.knn_weight, "of the reading from right to left": options.right_to_left_weight}
+    parts = [f"a beam of {options.beam_size}"]
+    if options.beam_size > 1:
+        parts.append(f"a length penalty of {options.length_penalty:g}{formula}")
+    parts += [f"a weight of {weight:g} {what}" for what, weight in shares.items() if weight is not None]
     return (
-        f"\n`translate` searches with a beam of {config.decoding.beam_size} and a length penalty of {penalty:g} "
-        f"(tried: {tried}):\n{score.label} {score.value:.2f} [{score.low:.2f}, {score.high:.2f}] on "
-        f"{score.lines:,} of them, `{score.signature}`."
+        f"{_SEARCHES} {' and '.join(parts)} ({how}):\n{score.label} {score.value:.2f} "
+        f"[{score.low:.2f}, {score.high:.2f}] on {score.lines:,} {lines}, `{score.signature}`."
     )
+
+
+def retell_search(directory: Path, chosen: Trial) -> None:
+    """Have the card of a run, if there is one that tells scores, tell of another search than before.
+
+    Args:
+        directory: the run or model directory.
+        chosen: the search that `translate` uses from now on, and what it reached.
+    """
+    path = directory / "README.md"
+    card = path.read_text(encoding="utf-8") if path.exists() else ""
+    told = _searched(chosen, "found by `tune`", "held-out lines")
+    before = re.search(re.escape(_SEARCHES) + r".*?`\.(?=\n)", card, re.DOTALL)
+    if before is not None:
+        card = card[: before.start()] + told + card[before.end() :]
+    elif _FLATTERS in card:
+        card = card.replace(_FLATTERS, f"\n{told}\n{_FLATTERS}", 1)
+    else:
+        return
+    write_bytes(path, card.encode())
 
 
 def _use(config: TrainConfig, directory: Path) -> str:
