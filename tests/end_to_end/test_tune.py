@@ -34,6 +34,19 @@ def test_lists_that_are_none_are_refused(dragoman, model: Path) -> None:
     assert (wrong.status, wrong.out) == (2, "")
     assert "--beam-sizes is a list of numbers" in wrong.err
     assert "is empty" in dragoman("tune", model, *options, "--formulas", ",").err
+    assert "--knn-weights is a list of numbers" in dragoman("tune", model, *options, "--knn-weights", "0.2;0.3").err
+
+
+def test_shares_of_what_a_model_does_not_have_are_refused(dragoman, model: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("ba ce\n", encoding="utf-8")
+    options = ("--source", lines, "--reference", lines, "--metric", "exact")
+    for option, said in (("--knn-weights", "no datastore"), ("--right-to-left-weights", "did not learn to read")):
+        found = dragoman("tune", model, *options, option, "0,0.2")
+        assert (found.status, found.out) == (2, "")
+        assert said in found.err
+        assert " of " not in found.err, "before any search"
+    assert dragoman("tune", model, *options, "--knn-weights", "0", "--beam-sizes", "1").status == 0
 
 
 def test_an_ensemble_is_judged_and_tuned_as_one(dragoman, model: Path, tmp_path: Path) -> None:
