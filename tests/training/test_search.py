@@ -97,3 +97,12 @@ def test_a_run_may_turn_to_greedy_search_later(tmp_path):
     again = train(later.replace({"training": {**later.training.to_dict(unset=False), "max_steps": 40}}), resume=True)
     assert (again.progress.step, again.config.decoding.beam_size) == (40, 1)
     assert len(events(run.directory, "search")) == 1
+
+
+def test_weight_for_a_datastore_that_comes_later_does_not_stop_the_training(tmp_path):
+    beams = ("validation.search=beam", "decoding.knn_weight=0.3")
+    run = train(config(tmp_path, "max_steps=2", *beams), quiet=True)
+    told = (run.directory / "train.log").read_text(encoding="utf-8")
+    assert "decoding.knn_weight waits for a datastore" in told
+    assert "done: 2 updates" in told
+    assert Translator.from_pretrained(run.directory).decoding.knn_weight == 0.3, "it is there for the datastore to come"

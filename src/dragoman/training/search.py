@@ -8,6 +8,7 @@ from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.decoding import Translator, Tuning, save_decoding
 from dragoman.decoding.tuning import try_searches
+from dragoman.models.description import DATASTORE
 from dragoman.training.log import RunLog
 
 # The largest p-value, by approximate randomisation, of a penalty that is better than the run's own.
@@ -44,6 +45,9 @@ def tune_search(
         return config, None
     metric = config.validation.metric or "loss"
     own = config.decoding.replace({"n_best": 1})
+    if own.knn_weight and not (directory / DATASTORE).exists():
+        log.line(f"decoding.knn_weight waits for a datastore, which `dragoman remember {directory}` makes")
+        own = own.replace({"knn_weight": None})
     others = [own.replace({"length_penalty": alpha}) for alpha in penalties if alpha != own.length_penalty]
     log.line(f"trying {1 + len(others)} length penalties on {min(most, len(data.dev)):,} dev lines:")
     tuned = try_searches(
