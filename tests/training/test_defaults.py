@@ -180,11 +180,13 @@ def test_penalties_are_tried_where_one_was_left_open_and_the_dev_set_says_enough
     assert chosen(1000).validation.length_penalties is None, "symbols"
 
 
-def test_symbols_get_deeper_models_and_more_epochs(chosen, text):
+def test_symbols_get_deeper_decoders_and_more_epochs_and_pairs_of_text_deeper_encoders(chosen, text):
     symbols = chosen(450_000)
     config, made = complete(make_config({"out": "run"}), text, torch.device("cpu"))
     layers = [(one.model.num_encoder_layers, one.model.num_decoder_layers) for one in (symbols, config)]
-    assert layers == [(3, 3), (2, 2)]
+    assert layers == [(3, 3), (4, 2)]
+    masked = {"out": "run", "model": {"family": "masked"}}
+    assert complete(make_config(masked), text, torch.device("cpu"))[0].model.num_encoder_layers == 2, "no pairs"
     reasons = {choice.key: choice.reason for choice in made}
     assert reasons["training.max_steps"].startswith("15 epochs")
     epochs = symbols.training.max_steps / round(450_000 / symbols.training.batch_tokens)

@@ -39,22 +39,28 @@ from dragoman.training.tasks import task_of
 
 @dataclass(frozen=True)
 class Size:
-    """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols."""
+    """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
+
+    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`.
+    """
 
     below: float
     model: dict[str, int | float]
+    encoder_layers: int
     layers: int
     epochs: int
     symbol_layers: int
     symbol_epochs: int
 
 
+# Text, 4 + 2 layers in place of 2 + 2: BLEU on dev 41.69 in place of 40.58 (Multi30k en-de), 33.65 in place of 32.64
+# (Tatoeba zh-en).
 SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 60, 2, 60),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 2, 15, 3, 20),
-    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 3, 20, 3, 20),
-    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 30, 5, 30),
-    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 10, 6, 10),
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20),
+    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
+    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
+    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 6, 10, 6, 10),
 )
 LARGEST_ON_CPU = 2
 # CMUdict: with 0.2 the loss of training pairs was 0.212 where that of the dev set was 0.234.
@@ -131,6 +137,8 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     size, reason = _size(tokens, device)
     symbols = pairs and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
+    if pairs and not symbols:
+        layers["num_encoder_layers"] = size.encoder_layers
     if symbols:
         choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
     choices.choose("model", reason, {**_shape(config.model, size), **layers})
