@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from workload import TINY, training_batches
 
-from dragoman.config import TrainingConfig
+from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.data import Batch
 from dragoman.models import build_model
 from dragoman.nn import Transformer
@@ -24,11 +24,11 @@ BATCH_TOKENS, SMOOTHING = 1024, 0.1
 Step = Callable[[], object]
 
 
-def our_model(dropout: float, *, everywhere: bool = False) -> Transformer:
+def our_model(dropout: float, sizes: ModelConfig = TINY, *, everywhere: bool = False) -> Transformer:
     """Dropout on embeddings and sub-layers; `everywhere`: also where `nn.Transformer` has it."""
     inner = dropout if everywhere else 0.0
     settings = {"dropout": dropout, "attention_dropout": inner, "activation_dropout": inner}
-    model = build_model(TINY.replace(settings))
+    model = build_model(sizes.replace(settings))
     assert isinstance(model, Transformer)
     return model.train()
 

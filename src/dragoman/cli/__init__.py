@@ -64,6 +64,7 @@ def main() -> None:
     from dragoman.errors import DragomanError
 
     _fill_closed_streams()
+    _let_threads_sleep()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=stream.errors)  # whatever the locale says
@@ -85,6 +86,16 @@ def main() -> None:
             place = "" if error.filename is None else f"{error.filename}: "
             print(f"dragoman: {place}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def _let_threads_sleep() -> None:
+    """PyTorch's threads that wait for each other sleep after a short while; what is set outside stands.
+
+    By themselves they spin for a millisecond, hundreds of times in a step. Where another program has a core, they spin
+    on the one that is left, and the thread that they wait for waits for them (`benchmarks/bench_waiting.py`).
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # read by libgomp when PyTorch loads it
 
 
 def _fill_closed_streams() -> None:
