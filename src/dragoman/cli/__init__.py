@@ -91,8 +91,8 @@ def main() -> None:
 def _let_threads_sleep() -> None:
     """PyTorch's threads that wait for each other sleep after a short while; what is set outside stands.
 
-    By themselves they spin for a millisecond, hundreds of times in a step. Where another program has a core, they spin
-    on the one that is left, and the thread that they wait for waits for them (`benchmarks/bench_waiting.py`).
+    By themselves they spin for long, many times in a step. Where another program has a core, they spin on the one that
+    is left, and the thread that they wait for waits for them (`benchmarks/bench_waiting.py`).
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # read by libgomp when PyTorch loads it
