@@ -4,6 +4,8 @@ Training steps of the demo's sizes and of "tiny", on as many threads as `OMP_NUM
 a process of its own: with the spinning that OpenMP comes with, some 300,000 turns before a thread sleeps, with fewer,
 and on one thread. `dragoman` sets `GOMP_SPINCOUNT`, unless it is set. Times are wall time. The busy program has a
 session of its own, as another window has: Linux shares cores between sessions before it shares them between threads.
+
+`--all` measures every way with both models (some ten minutes), without it three ways with the demo's sizes.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ WAYS = {
     **{f"{turns} turns": {"GOMP_SPINCOUNT": f"{turns}"} for turns in (10_000, 3_000, 1_000, 300)},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }
+MAIN_WAYS = ("as it comes", "1000 turns", "one thread")
 DEMO = TINY.replace(
     {"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2, "tie_embeddings": "decoder"}
 )
@@ -69,13 +72,13 @@ def seconds_per_step(model: str, variables: dict[str, str]) -> float:
     return float(spent) / float(count)
 
 
-def rounds(model: str, beside: bool) -> None:
+def rounds(model: str, beside: bool, ways: dict[str, dict[str, str]]) -> None:
     """Rows of a model's steps, each way in turn."""
-    times: dict[str, list[float]] = {way: [] for way in WAYS}
+    times: dict[str, list[float]] = {way: [] for way in ways}
     for count in range(ROUNDS):
-        for way in list(WAYS)[:: 1 if count % 2 else -1]:
+        for way in list(ways)[:: 1 if count % 2 else -1]:
             with busy(beside):
-                times[way].append(seconds_per_step(model, WAYS[way]))
+                times[way].append(seconds_per_step(model, ways[way]))
     for way, found in times.items():
         ratio = statistics.median(own / other for own, other in zip(found, times["as it comes"], strict=True))
         facts = {"model": model, "beside": "a busy program" if beside else "nothing", "what": way, "clock": "wall"}
@@ -84,13 +87,15 @@ def rounds(model: str, beside: bool) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:]:
+    wanted = sys.argv[1] if sys.argv[1:] else ""
+    if wanted in MODELS:
         settle()
-        print(*steps_done(MODELS[sys.argv[1]]))
+        print(*steps_done(MODELS[wanted]))
         return
-    for model in MODELS:
+    everything = wanted == "--all"
+    for model in MODELS if everything else ["demo"]:
         for beside in (False, True):
-            rounds(model, beside)
+            rounds(model, beside, WAYS if everything else {way: WAYS[way] for way in MAIN_WAYS})
 
 
 if __name__ == "__main__":
