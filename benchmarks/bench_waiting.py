@@ -29,6 +29,7 @@ WAYS = {
     **{f"{turns} turns": {"GOMP_SPINCOUNT": f"{turns}"} for turns in (10_000, 3_000, 1_000, 300)},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }
+THREADS = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2")}
 MAIN_WAYS = ("as it comes", "1000 turns", "one thread")
 DEMO = TINY.replace(
     {"d_model": 128, "d_ff": 512, "num_encoder_layers": 2, "num_decoder_layers": 2, "tie_embeddings": "decoder"}
@@ -65,7 +66,7 @@ def busy(wanted: bool) -> Iterator[None]:
 def seconds_per_step(model: str, variables: dict[str, str]) -> float:
     """Of a process with these variables."""
     kept = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    environment = {"OMP_NUM_THREADS": "2", **kept, **variables}
+    environment = {**kept, **THREADS, **variables}
     command = [sys.executable, __file__, model]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, start_new_session=True)
     count, spent = done.stdout.split()
@@ -83,6 +84,7 @@ def rounds(model: str, beside: bool, ways: dict[str, dict[str, str]]) -> None:
         ratio = statistics.median(own / other for own, other in zip(found, times["as it comes"], strict=True))
         facts = {"model": model, "beside": "a busy program" if beside else "nothing", "what": way, "clock": "wall"}
         values = {"seconds": statistics.median(found), "best": min(found), "ratio": ratio, "rounds": ROUNDS}
+        values["threads"] = int((THREADS | ways[way])["OMP_NUM_THREADS"])
         print_row("waiting threads", {**facts, **values})
 
 

@@ -19,9 +19,12 @@ CLOCKS = {"processor": time.process_time, "wall": time.perf_counter}
 
 
 def print_row(benchmark: str, values: Mapping[str, object]) -> None:
-    """Print one measurement; numbers are rounded to what a clock can tell."""
+    """Print one measurement; numbers are rounded to what a clock can tell.
+
+    What it says of the machine, such as the threads of another process, stands.
+    """
     rounded = {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in values.items()}
-    print(json.dumps({"benchmark": benchmark, **rounded, **machine()}, ensure_ascii=False), flush=True)
+    print(json.dumps({"benchmark": benchmark, **rounded, **machine(), **rounded}, ensure_ascii=False), flush=True)
 
 
 def print_rows(
