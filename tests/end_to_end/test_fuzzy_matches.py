@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,29 @@ def test_every_engine_reads_them(run: Path) -> None:
         translator = Translator.from_pretrained(run, engine=engine, precision="float32", device="cpu")
         found[engine] = [result.text for result in translator.translate(lines)]
     assert found["module"] == found["packed"] == found["native"]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_model_without_its_pairs_is_refused(dragoman, joint: bool, tmp_path: Path) -> None:
+    settings = ("data.fuzzy_matches=2", "max_steps=1", f"tokenizer.joint={str(joint).lower()}")
+    run = train(small_config(tmp_path, "run", *settings, "model.tie_embeddings=decoder"), quiet=True).directory
+    (run / "matches.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"expected: matches\.safetensors"):
+        Translator.from_pretrained(run)
+    for verb in (("info", run), ("average", run, "--out", tmp_path / "mean", "--last", 1), ("remember", run)):
+        refused = dragoman(*verb)
+        assert refused.status != 0
+        assert "matches.safetensors" in refused.err
+    further = small_config(tmp_path, "further", *settings, f"init_from={run}")
+    with pytest.raises(ModelError, match=r"matches\.safetensors"):
+        train(further, quiet=True)
+
+
+def test_pairs_beside_a_model_without_are_refused(run: Path, tmp_path: Path) -> None:
+    plain = train(small_config(tmp_path, "run", "max_steps=1", "model.tie_embeddings=decoder"), quiet=True).directory
+    shutil.copy(run / "matches.safetensors", plain)
+    with pytest.raises(ModelError, match="other fuzzy matches than the model's"):
+        Translator.from_pretrained(plain)
 
 
 def test_a_training_pair_is_read_without_itself_but_the_same_text_later_with_it(run: Path) -> None:

@@ -139,6 +139,18 @@ def test_how_many_matches_were_chosen_may_be_said_afterwards(tmp_path):
         train(small_config(tmp_path, "run", "data.fuzzy_matches=2"), resume=True, quiet=True)
 
 
+def test_a_run_whose_settings_do_not_tell_its_matches_goes_on(tmp_path):
+    config = small_config(tmp_path, "run", "data.fuzzy_matches=2", "max_steps=2", "model.tie_embeddings=decoder")
+    train(config, quiet=True)
+    for name, told in (("config.toml", "\nmatches = 2"), ("config.json", '\n  "matches": 2,')):
+        file = tmp_path / "run" / name
+        assert file.read_text().count(told) == 1
+        file.write_text(file.read_text().replace(told, ""))  # as older versions have it
+    longer = small_config(tmp_path, "run", "max_steps=4")
+    assert train(longer, resume=True, quiet=True).progress.step == 4
+    assert '"matches": 2' in (tmp_path / "run" / "config.json").read_text()
+
+
 def test_a_run_directory_in_use_is_refused(tmp_path):
     config = small_config(tmp_path)
     Path(config.out).mkdir()

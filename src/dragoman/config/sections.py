@@ -42,6 +42,9 @@ class ModelConfig(Section):
     target_vocab: Positive | None = setting(
         default=None, description="rows of the target embedding; set by the tokenizer"
     )
+    matches: NotNegative | None = setting(
+        default=None, description="fuzzy matches that a source is read with; set by data.fuzzy_matches"
+    )
     d_model: Positive | None = setting(default=None, description="width of every representation")
     num_heads: Positive | None = setting(default=None, description="attention heads")
     d_ff: Positive | None = setting(default=None, description="inner width of the feed-forward block")

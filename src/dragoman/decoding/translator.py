@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DecodingConfig, ModelConfig
+from dragoman.config import DecodingConfig
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.both_ways import in_directions, read_whole
 from dragoman.decoding.guard import is_finished, search_without_loops
@@ -17,7 +17,7 @@ from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.models.description import DATASTORE, WEIGHTS, Languages, read_config
+from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
 from dragoman.text.tokenizer import UNK
 from dragoman.text.tokenizer_pair import TokenizerPair
@@ -88,8 +88,7 @@ class Translator:
         light = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
         opened = open_light(paths[0], config, device, engine, precision) if light else None
         if opened is not None:
-            tokenizers = TokenizerPair.load(paths[0])
-            _check_sizes(paths[0], config, tokenizers)
+            tokenizers = load_tokenizers(paths[0], config)
             await_check()
             light = Light(*opened, partial(_load, paths, device, engine, precision))
             return cls(light, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
@@ -97,9 +96,8 @@ class Translator:
         from dragoman.decoding.runner import load_models
 
         loaded = load_models(paths, device)
-        pairs = [TokenizerPair.load(one) for one in paths]
-        for one, pretrained, pair in zip(paths, loaded, pairs, strict=True):
-            _check_sizes(one, pretrained.config, pair)
+        pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
+        for one, pair in zip(paths, pairs, strict=True):
             if not pair.is_like(pairs[0]):
                 expected = f"those of {paths[0]}"
                 raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
@@ -386,12 +384,3 @@ def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> An
     from dragoman.decoding.runner import load_models, make_runner
 
     return make_runner(load_models(paths, device), engine, precision)
-
-
-def _check_sizes(path: Path, config: ModelConfig, tokenizers: TokenizerPair) -> None:
-    for side, size, rows in (
-        ("source", len(tokenizers.source), config.source_vocab),
-        ("target", len(tokenizers.target), config.target_vocab),
-    ):
-        if rows != size:
-            raise ModelError(f"the {side} vocabulary does not fit the model", file=path, expected=rows, found=size)

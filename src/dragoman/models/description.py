@@ -7,6 +7,7 @@ from pathlib import Path
 from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
+from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
 
 FORMAT = 1
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
@@ -53,3 +54,27 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
         )
     except ConfigError as error:
         raise ModelError("not a model's configuration", file=file, found=error) from error
+
+
+def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
+    """The tokenizers beside a model, with its fuzzy matches if it was trained with some.
+
+    Raises:
+        DataError: a file is missing, superfluous or damaged.
+        ModelError: they are not those of the model.
+    """
+    tokenizers = TokenizerPair.load(directory)
+    found = tokenizers.count_of_matches
+    if config.matches and not found:
+        hint = f"it belongs to the model: copy it from where {WEIGHTS} comes from"
+        expected = f"{MATCHES}, since sources are read with fuzzy matches"
+        raise ModelError("a file of the model is missing", file=directory, expected=expected, hint=hint)
+    if config.matches is not None and found != config.matches:
+        raise ModelError("other fuzzy matches than the model's", file=directory, expected=config.matches, found=found)
+    for side, size, rows in (
+        ("source", len(tokenizers.source), config.source_vocab),
+        ("target", len(tokenizers.target), config.target_vocab),
+    ):
+        if rows != size and (side == "target" or config.learns_pairs):
+            raise ModelError(f"the {side} vocabulary does not fit the model", file=directory, expected=rows, found=size)
+    return tokenizers

@@ -13,9 +13,9 @@ from dragoman.config import SETTINGS_FILE
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
+from dragoman.models.description import load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, check_fit, save_config, save_weights
 from dragoman.models.tensors import read_tensors
-from dragoman.text import TokenizerPair
 from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint
 
 _UPDATES = "updates"
@@ -76,10 +76,11 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
             hint="training.keep_last says how many a run keeps",
         )  # fmt: skip
     pretrained = load_pretrained(directory)
+    tokenizers = load_tokenizers(directory, pretrained.config)
     weights = average_checkpoints(paths[-last:])
     check_fit(pretrained.model, weights)
     save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
-    TokenizerPair.load(directory).save(out)
+    tokenizers.save(out)
     save_weights(out, weights)
     return out
 

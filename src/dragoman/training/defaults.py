@@ -125,8 +125,9 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
     """
     tokens, pairs = target_tokens(data), config.model.learns_pairs
-    source_vocab = len(data.tokenizers.source) if pairs else None
-    sizes = {"source_vocab": source_vocab, "target_vocab": len(data.tokenizers.target)}
+    sizes: dict[str, int | None] = {"source_vocab": None, "target_vocab": len(data.tokenizers.target)}
+    if pairs:
+        sizes |= {"source_vocab": len(data.tokenizers.source), "matches": data.tokenizers.count_of_matches}
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.to_dict(), **sizes},

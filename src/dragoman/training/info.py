@@ -10,8 +10,8 @@ from dragoman.decoding.datastore import Datastore
 from dragoman.engines import choose_device, choose_engine
 from dragoman.markov import MarkovModel, is_markov
 from dragoman.models import count_parameters, load_pretrained
+from dragoman.models.description import load_tokenizers
 from dragoman.nn import MaskedLM
-from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import list_checkpoints
 
@@ -27,7 +27,7 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         return _describe_counts(directory, load_language_model(directory))
     device = choose_device()
     loaded = load_pretrained(directory, device)
-    tokenizers = TokenizerPair.load(directory)
+    tokenizers = load_tokenizers(directory, loaded.config)
     engine = "none: a masked model is not a next-token model"
     if not isinstance(loaded.model, MaskedLM):
         chosen, reason = choose_engine(loaded.model)

@@ -18,6 +18,7 @@ from dragoman.decoding.remembering import fit
 from dragoman.decoding.runner import load_models
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models import Pretrained
+from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
@@ -70,7 +71,7 @@ def remember(
     before = Datastore.load(directory) if add else None
     if add and before is None:
         raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
-    read = partial(_read, TokenizerPair.load(directory), report)
+    read = partial(_read, load_tokenizers(directory, loaded.config), report)
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):

@@ -92,7 +92,7 @@ def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
 def config_hash(config: TrainConfig, data_key: str) -> str:
     """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
     tree: dict[str, Any] = config.to_dict()
-    del tree["out"]
+    del tree["out"], tree["model"]["matches"]  # the data tell the latter; older checkpoints do not have it
     for section, keys in CHANGEABLE.items():
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
     for section, keys in LATER.items():

@@ -15,10 +15,9 @@ from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.description import DATASTORE
+from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
-from dragoman.text import TokenizerPair
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -239,7 +238,7 @@ class _Session:
             check_validation(self.config)
 
     def _prepare(self, start: Path | None = None) -> Prepared:
-        tokenizers = None if start is None else TokenizerPair.load(start)
+        tokenizers = None if start is None else load_tokenizers(start, read_config(start)[0])
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
     def _prepared(self) -> Prepared:
