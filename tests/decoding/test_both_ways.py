@@ -18,9 +18,10 @@ from dragoman.text.tokenizer import BOS, EOS
 from end_to_end import small
 
 
-def reader(weight: float | None = None, members: int = 1) -> Translator:
+def reader(weight: float | None = None, members: int = 1, decoder: str = "shared") -> Translator:
     """A translator over random models that say they learned both readings."""
-    made = small.translator(small.word_pair(), members=members)
+    ends = {"right_to_left": True, "right_to_left_decoder": decoder}
+    made = small.translator(small.word_pair(), members=members, **ends)
     options = made.options({"right_to_left_weight": weight})
     return Translator(made.transformers, made.tokenizers, options, right_to_left=True)
 
@@ -29,14 +30,15 @@ def behind(model: Transformer, source: list[int], output: tuple[int, ...]) -> fl
     """The log-probability of an output from its end to its beginning, one whole pass over it."""
     framed = torch.tensor([[EOS, *output[::-1], BOS]])
     with torch.no_grad():
-        log_probs = model(torch.tensor([[*source, EOS]]), framed[:, :-1]).log_softmax(-1)
+        log_probs = model.turned()(torch.tensor([[*source, EOS]]), framed[:, :-1]).log_softmax(-1)
     return float(log_probs[0].gather(1, framed[0, 1:, None]).sum())
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.9, None])
 @pytest.mark.parametrize("penalty", [0.0, 1.4])
-def test_outputs_are_ranked_by_the_mean_of_both_readings(weight: float | None, penalty: float) -> None:
-    translator, texts = reader(weight), small.sentences(30)
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_outputs_are_ranked_by_the_mean_of_both_readings(weight: float | None, penalty: float, decoder: str) -> None:
+    translator, texts = reader(weight, decoder=decoder), small.sentences(30)
     options = translator.options({"beam_size": 5, "n_best": 5, "length_penalty": penalty})
     forwards = translator.translate_with(texts, options.replace({"right_to_left_weight": 0.0}))
     found = translator.translate_with(texts, options)
@@ -76,8 +78,9 @@ def test_batch_mates_change_nothing() -> None:
         assert alone.score == pytest.approx(expected.score, abs=1e-9)
 
 
-def test_an_ensemble_reads_backwards_together() -> None:
-    translator = reader(0.7, members=2)
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_an_ensemble_reads_backwards_together(decoder: str) -> None:
+    translator = reader(0.7, members=2, decoder=decoder)
     text = small.sentences(3)[2]
     ids, target = translator.tokenizers.source.encode(text), translator.tokenizers.target
     found = translator.translate([text], beam_size=4, n_best=4, length_penalty=0.0)[0]
@@ -85,7 +88,8 @@ def test_an_ensemble_reads_backwards_together() -> None:
         output = target.encode(one.text)
         framed = torch.tensor([[EOS, *output[::-1], BOS]])
         with torch.no_grad():
-            each = [m(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1) for m in translator.transformers]
+            models = [model.turned() for model in translator.transformers]
+            each = [model(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1) for model in models]
         value = float(torch.stack(each).mean(0).log()[0].gather(1, framed[0, 1:, None]).sum())
         assert one.score == pytest.approx(0.3 * one.log_probability + 0.7 * value, abs=1e-9)
 
@@ -128,11 +132,13 @@ def test_equal_outputs_keep_the_order_of_the_search() -> None:
 
 @pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 @pytest.mark.parametrize("outputs", [[[(5, 6, 7), (8,), ()], [(9, 9)]], [[], [(4,)]]])
-def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int, ...]]]) -> None:
-    model = small.model(small.shape(small.word_pair())).float()
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int, ...]]], decoder: str) -> None:
+    ends = {"right_to_left": True, "right_to_left_decoder": decoder}
+    model = small.model(small.shape(small.word_pair(), **ends)).float()
     assert isinstance(model, Transformer)
     sources = [[4, 5, 6, EOS], [7, EOS]]
-    whole = read_whole(NativeEngine(model).native, sources, outputs)
+    whole = read_whole(NativeEngine(model.turned()).native, sources, outputs)
     runs = [
         Runner([model], engine, "float32").read_backwards(sources, outputs) for engine in ("native", "packed", "module")
     ]

@@ -48,6 +48,8 @@ CHOICES = [
     {"tie_embeddings": "none", "bias": False, "generator_bias": True, "positions": "concatenated", "d_k": 5, "d_v": 3},
     {"positions": "rotary", "d_k": 6},
     {"positions": "rotary-cross", "norm": "post"},
+    {"right_to_left": True},
+    {"right_to_left": True, "right_to_left_decoder": "own", "tie_embeddings": "all"},
 ]
 
 
@@ -59,7 +61,8 @@ def test_it_translates_as_with_pytorch(tmp_path: Path, changes: dict[str, object
     found = Translator.from_pretrained(directory, device="cpu", precision=precision)
     loaded = found.runner.transformers[0]
     assert isinstance(loaded, Transformer)
-    given = Translator([loaded], found.tokenizers, found.decoding, precision=precision)
+    turns = "right_to_left" in changes
+    given = Translator([loaded], found.tokenizers, found.decoding, precision=precision, right_to_left=turns)
     assert found.engine_reason == given.engine_reason
     for options in ({}, {"beam_size": 1}, {"n_best": 3, "prefixes": ["", "", "ba", "ce", ""]}, {"sampling": True}):
         assert found.translate(TEXTS, **options) == given.translate(TEXTS, **options)

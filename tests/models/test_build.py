@@ -35,7 +35,8 @@ def by_hand(c: ModelConfig) -> int:
     if c.family == "masked":
         return target + encoder + last + generator
     embeddings = target if c.tie_embeddings == "all" else source + target
-    return embeddings + encoder + decoder + 2 * last + generator
+    decoders = 2 if c.right_to_left and c.right_to_left_decoder == "own" else 1
+    return embeddings + encoder + last + decoders * (decoder + last) + generator
 
 
 shapes = st.fixed_dictionaries(
@@ -52,6 +53,7 @@ shapes = st.fixed_dictionaries(
         "tie_embeddings": st.sampled_from(["none", "decoder", "all"]),
         "bias": st.booleans(),
         "generator_bias": st.booleans(),
+        "right_to_left_decoder": st.sampled_from(["shared", "own"]),
     }
 )
 
@@ -60,7 +62,8 @@ shapes = st.fixed_dictionaries(
 @given(shapes)
 def test_parameters_are_as_many_as_counted_by_hand(shape: dict[str, object]) -> None:
     sizes = {"source_vocab": 11, "target_vocab": 11 if shape["tie_embeddings"] == "all" else 13}
-    config = ModelConfig.from_dict({**shape, **sizes})
+    ends = {"right_to_left": True} if shape["family"] == "transformer" else {"right_to_left_decoder": "shared"}
+    config = ModelConfig.from_dict({**shape, **sizes, **ends})
     assert count_parameters(build_model(config)) == by_hand(config)
 
 

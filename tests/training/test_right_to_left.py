@@ -9,7 +9,7 @@ from runs import assert_goes_on_bit_for_bit, small_config, write_corpus
 from dragoman import Translator
 from dragoman.config import ModelConfig
 from dragoman.data import Batch, TokenStore, collate
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ModelError
 from dragoman.models import build_model
 from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
@@ -18,13 +18,14 @@ from dragoman.training import train
 from dragoman.training.step import batch_loss
 from dragoman.training.tasks import Translating
 
-BOTH = "model.right_to_left=true"
+BOTH, OWN = "model.right_to_left=true", "right_to_left_decoder=own"
 
 
-@pytest.fixture
-def model() -> Transformer:
+@pytest.fixture(params=["shared", "own"])
+def model(request) -> Transformer:
     sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    built = build_model(ModelConfig(source_vocab=20, target_vocab=20, dropout=0.0, **sizes)).double()
+    ends = {"right_to_left": True, "right_to_left_decoder": request.param}
+    built = build_model(ModelConfig(source_vocab=20, target_vocab=20, dropout=0.0, **sizes, **ends)).double()
     assert isinstance(built, Transformer)
     return built
 
@@ -41,9 +42,9 @@ def test_the_loss_is_that_of_both_readings(model, store, weight):
     both = task.batch(store, [0, 1, 2], 5)
     assert isinstance(both, Batch)
     forwards, backwards = both.target.chunk(2)
-    alone = [Batch(both.source, target, 0, 0) for target in (forwards, backwards)]
+    alone = [(model, Batch(both.source, forwards, 0, 0)), (model.turned(), Batch(both.source, backwards, 0, 0))]
     found = batch_loss(model, both, 0.1, r_drop=weight)
-    parts = [batch_loss(model, one, 0.1, r_drop=weight) for one in alone]
+    parts = [batch_loss(reader, one, 0.1, r_drop=weight) for reader, one in alone]
     assert float(found.loss.detach()) == pytest.approx(float(sum(one.loss for one in parts).detach()), abs=1e-9)
     assert (found.nll, found.count) == (pytest.approx(sum(one.nll for one in parts)), both.target_tokens)
 
@@ -69,15 +70,35 @@ def test_validation_reads_from_left_to_right_alone(store):
 def test_only_pairs_have_two_ends():
     with pytest.raises(ConfigError, match="right_to_left is for pairs"):
         ModelConfig.from_dict({"family": "causal", "right_to_left": True})
+    with pytest.raises(ConfigError, match="is for models with right_to_left = true"):
+        ModelConfig.from_dict({"right_to_left": False, "right_to_left_decoder": "own"})
 
 
-def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path):
+def test_a_decoder_of_its_own_is_another_one_beside_what_is_shared(model):
+    turned, own = model.turned(), model.right_to_left_decoder
+    if own is None:
+        assert turned is model
+        return
+    assert turned.decoder is own
+    assert not {id(one) for one in own.parameters()} & {id(one) for one in model.decoder.parameters()}
+    assert turned.encoder is model.encoder
+    assert turned.generator is model.generator
+    source, target = torch.tensor([[4, 5, 6, EOS]]), torch.tensor([[EOS, 7, 8]])
+    assert not torch.allclose(turned(source, target), model(source, target))
+    assert (model.train().turned().training, model.eval().turned().training) == (True, False)
+
+
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path, decoder):
     write_corpus(tmp_path, pairs=1500)
     settings = ("max_steps=300", "validation.every=300", "metric=exact", "dropout=0.0", "learning_rate=5e-3")
     more = ("label_smoothing=0.0", "batch_tokens=512", "positions=interleaved", BOTH)
-    run = train(small_config(tmp_path, "run", *settings, *more), quiet=True)
+    ends = f"right_to_left_decoder={decoder}"
+    run = train(small_config(tmp_path, "run", *settings, *more, ends), quiet=True)
     assert read_config(run.directory)[0].right_to_left
-    assert "ranked by both readings" in (run.directory / "README.md").read_text(encoding="utf-8")
+    card = (run.directory / "README.md").read_text(encoding="utf-8")
+    assert "ranked by both readings" in card
+    assert ("by a decoder of its own" in card) == (decoder == "own")
     translator = Translator.from_pretrained(run.directory)
     texts = (tmp_path / "dev_source.txt").read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "dev_target.txt").read_text(encoding="utf-8").splitlines()
@@ -98,8 +119,17 @@ def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path):
     assert [one.score for one in ranked] != [one.score for one in plain]
 
 
-def test_a_killed_run_goes_on_bit_for_bit(tmp_path):
-    assert_goes_on_bit_for_bit(tmp_path, 18, BOTH, "max_steps=30", "save_every=9", "validation.every=15")
+@pytest.mark.parametrize("more", [(), (OWN, "r_drop=1.0")])
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path, more):
+    assert_goes_on_bit_for_bit(tmp_path, 18, BOTH, "max_steps=30", "save_every=9", "validation.every=15", *more)
+
+
+def test_a_run_goes_on_with_the_decoders_it_has(tmp_path):
+    shared = train(small_config(tmp_path, "shared", "max_steps=1", BOTH), quiet=True).directory
+    with pytest.raises(ConfigError, match="right_to_left_decoder: 'shared' in the run, 'own' now"):
+        train(small_config(tmp_path, "shared", "max_steps=2", OWN), resume=True, quiet=True)
+    with pytest.raises(ModelError, match="the weights do not fit the model"):
+        train(small_config(tmp_path, "own", "max_steps=1", OWN, f"init_from={shared}"), quiet=True)
 
 
 def test_a_run_without_it_does_not_go_on_with_it(tmp_path):

@@ -85,6 +85,9 @@ class ModelConfig(Section):
         description="targets are learned from their end too, from </s> to <s>, and searches rank outputs by both "
         "readings; by the corpus if unset",
     )
+    right_to_left_decoder: Literal["shared", "own"] = setting(
+        default="shared", description="what reads them from their end: the decoder, or another one of its shape"
+    )
 
     @property
     def learns_pairs(self) -> bool:
@@ -108,6 +111,8 @@ class ModelConfig(Section):
             raise ValueError(f'positions = "{self.positions}" turns pairs of columns: d_k must be even, not {d_k}')
         if self.right_to_left and not self.learns_pairs:
             raise ValueError(f"right_to_left is for pairs, which a {self.family} model does not learn")
+        if self.right_to_left_decoder == "own" and self.right_to_left is False:
+            raise ValueError('right_to_left_decoder = "own" is for models with right_to_left = true')
         if self.positions == "rotary-cross" and not self.learns_pairs:
             raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
         unequal = self.family == "transformer" and self.source_vocab != self.target_vocab

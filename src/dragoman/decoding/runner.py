@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -68,6 +69,7 @@ class Runner:
     ) -> None:
         self.transformers = list(models)
         self.datastores = list(datastores) or [None] * len(models)
+        self._choice = engine, precision
         chosen = [choose_engine(model, engine, precision) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
         self.reason = chosen[0][1]
@@ -80,11 +82,25 @@ class Runner:
         both = zip(self.engines, self.datastores, strict=True)
         return _together([one if store is None else Remembering(one, store, options) for one, store in both])
 
+    @cached_property
+    def turned(self) -> NextTokenModel:
+        """All of them together as they read from right to left: the same, but for those with a decoder for it."""
+        both = zip(self.transformers, self.engines, strict=True)
+        return _together([engine if one.turned() is one else choose_engine(one.turned(), *self._choice)[0]
+                          for one, engine in both])  # fmt: skip
+
     @property
-    def native(self) -> NativeModel | None:
-        """The packed model, if it is all that searches need."""
+    def native(self) -> tuple[NativeModel, Callable[[], NativeModel]] | None:
+        """The packed model, and one that reads from right to left, if they are all that searches need."""
         model = None if any(self.datastores) else self.model
-        return model.native if isinstance(model, NativeEngine) and model.native.knows_positions else None
+        if not isinstance(model, NativeEngine) or not model.native.knows_positions:
+            return None
+
+        def turned() -> NativeModel:
+            assert isinstance(self.turned, NativeEngine)
+            return self.turned.native
+
+        return model.native, turned
 
     def find(self, request: IdRequest) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first."""
@@ -103,12 +119,13 @@ class Runner:
         self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[float]]:
         """A `dragoman.decoding.both_ways.Reader`; without datastores, which hold what was read forwards."""
-        if isinstance(self.model, NativeEngine) and self.model.native.knows_positions:
-            return read_whole(self.model.native, sources, outputs, torch.get_num_threads())
+        model = self.turned
+        if isinstance(model, NativeEngine) and model.native.knows_positions:
+            return read_whole(model.native, sources, outputs, torch.get_num_threads())
         backwards = [one[::-1] for some in outputs for one in some]
         owners = [row for row, some in enumerate(outputs) for _ in some]
-        batch = pad_rows(sources, self.model.device)
-        values = iter(score_serial(self.model, batch, backwards, begin=EOS, end=BOS, owners=owners))
+        batch = pad_rows(sources, model.device)
+        values = iter(score_serial(model, batch, backwards, begin=EOS, end=BOS, owners=owners))
         return [[sum(next(values)) for _ in some] for some in outputs]
 
     def align(self, request: IdRequest, found: Sequence[Sequence[Hypothesis]]) -> list[list[list[tuple[int, int]]]]:

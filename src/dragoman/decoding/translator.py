@@ -27,12 +27,14 @@ class Light:
     """A model that runs without PyTorch, which is only imported for what this cannot do.
 
     Attributes:
-        native: the packed weights.
+        native: the packed weights, and what packs those that read from right to left.
         reason: why it runs so, in words.
         load: makes the `Runner` of the same model.
     """
 
-    def __init__(self, native: NativeModel, reason: str, load: Callable[[], Any]) -> None:
+    def __init__(
+        self, native: tuple[NativeModel, Callable[[], NativeModel]], reason: str, load: Callable[[], Any]
+    ) -> None:
         self.native, self.reason, self.load = native, reason, load
 
 
@@ -127,7 +129,7 @@ class Translator:
     def engine(self) -> str:
         """The first of the engines and its precision, as `native in int8`."""
         if self._light is not None:
-            return f"native in {self._light.native.precision}"
+            return f"native in {self._light.native[0].precision}"
         first = self.engines[0]
         return f"{first.name} in {first.precision}"
 
@@ -269,7 +271,9 @@ class Translator:
         threads = default_threads()
         side_by_side = len(requests) >= 2 * threads and threads > 1
         each = 1 if side_by_side else None
-        find, read = partial(search_whole, native, threads=each), partial(read_whole, native, threads=each)
+        model, turned = native
+        other = turned() if "right to left" in self.aids(options) else model
+        find, read = partial(search_whole, model, threads=each), partial(read_whole, other, threads=each)
         search = partial(search_without_loops, in_directions(find, read, options, self.right_to_left))
         if not side_by_side:
             yield from map(search, requests)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dragoman.models.description import WEIGHTS
 from dragoman.models.stored import read_arrays
 
 PAD = 0
+DECODER, TURNED = "decoder.", "right_to_left_decoder."
 PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 # What the drivers of graphics cards put there, those of NVIDIA, of AMD, and of Windows below Linux.
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg")
@@ -28,8 +30,9 @@ DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", 
 
 def open_light(
     directory: Path, config: ModelConfig, device: str, engine: str, precision: str
-) -> tuple[NativeModel, str] | None:
-    """The encoder-decoder of a directory, packed, and why it runs so, in words; None if others must decide.
+) -> tuple[tuple[NativeModel, Callable[[], NativeModel]], str] | None:
+    """The encoder-decoder of a directory, packed, and what packs it as it reads from right to left; and why it runs so,
+    in words; None if others must decide.
 
     Args:
         directory: a model directory.
@@ -48,13 +51,24 @@ def open_light(
     arrays = read_arrays(directory / WEIGHTS)
     if arrays is None:
         return None
+    own = config.right_to_left and config.right_to_left_decoder == "own"
     try:
-        recipe = stored_recipe(config, arrays)
+        recipe, turned = (stored_recipe(config, some) for some in _readings(arrays, own=bool(own)))
     except NotPlain:
         return None
     chosen, why = native_precision(library, precision)
     asked = "asked for" if engine != "auto" else "its library is compiled"
-    return NativeModel(recipe, chosen), f"{asked}; {why}"
+    model = NativeModel(recipe, chosen)
+    return (model, cache(lambda: NativeModel(turned, chosen) if own else model)), f"{asked}; {why}"
+
+
+def _readings(weights: Mapping[str, Any], *, own: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The weights that read from left to right and those that read from right to left, under the same names."""
+    if not own:
+        return weights, weights
+    plain = {name: one for name, one in weights.items() if not name.startswith(TURNED)}
+    others = {DECODER + name.removeprefix(TURNED): one for name, one in weights.items() if name.startswith(TURNED)}
+    return plain, {name: one for name, one in plain.items() if not name.startswith(DECODER)} | others
 
 
 def has_no_accelerator() -> bool:

@@ -159,7 +159,9 @@ def _transformer(parts: _Parts) -> Transformer:
     source = parts.embedding(config.source_vocab)
     if config.tie_embeddings == "all":
         source.tokens = target.tokens
-    return Transformer(source, target, parts.encoder(), parts.decoder(cross=True), parts.generator(target), PAD)
+    encoder, decoder, generator = parts.encoder(), parts.decoder(cross=True), parts.generator(target)
+    own = config.right_to_left and config.right_to_left_decoder == "own"
+    return Transformer(source, target, encoder, decoder, generator, PAD, parts.decoder(cross=True) if own else None)
 
 
 def _causal(parts: _Parts) -> CausalLM:

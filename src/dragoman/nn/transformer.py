@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -21,6 +22,7 @@ class Transformer(nn.Module):
         decoder: the decoder stack, its layers with cross-attention.
         generator: `[..., d_model]` to logits `[..., vocab]`.
         pad: id of the padding token, on both sides.
+        right_to_left_decoder: reads targets from their end; if None, `decoder` does where that is learned.
     """
 
     def __init__(
@@ -31,11 +33,19 @@ class Transformer(nn.Module):
         decoder: Decoder,
         generator: nn.Linear,
         pad: int = 0,
+        right_to_left_decoder: Decoder | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
         self.encoder, self.decoder, self.generator = encoder, decoder, generator
-        self.pad = pad
+        self.pad, self.right_to_left_decoder = pad, right_to_left_decoder
+
+    def turned(self) -> Transformer:
+        """What reads targets from their end: the model itself, or one of its parts with its other decoder."""
+        if self.right_to_left_decoder is None:
+            return self
+        parts = self.source_embedding, self.target_embedding, self.encoder, self.right_to_left_decoder, self.generator
+        return Transformer(*parts, self.pad).train(self.training)
 
     def encode(
         self, source: Int[Tensor, "batch src"]
@@ -52,14 +62,21 @@ class Transformer(nn.Module):
         Args:
             source: framed source ids, padded.
             target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded; or several for each
-                source, all of the first readings, then all of the second.
+                source, all of the readings from the left, then all of those from the right.
         """
         memory, memory_mask = self.encode(source)
         readings = len(target) // max(1, len(source))
+        if readings > 1 and self.right_to_left_decoder is not None:
+            decoders = self.decoder, self.right_to_left_decoder
+            each = zip(decoders, target.chunk(2), strict=True)
+            return torch.cat([self._read(decoder, ids, memory, memory_mask) for decoder, ids in each])
         if readings > 1:
             memory, memory_mask = memory.repeat(readings, 1, 1), memory_mask.repeat(readings, 1, 1, 1)
+        return self._read(self.decoder, target, memory, memory_mask)
+
+    def _read(self, decoder: Decoder, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         mask = combine_masks(padding_mask(target, self.pad), causal_mask(target.shape[1], device=target.device))
-        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
+        return decoder(self.target_embedding(target), mask, memory, memory_mask)
 
     def forward(
         self, source: Int[Tensor, "batch src"], target: Int[Tensor, "rows tgt"]

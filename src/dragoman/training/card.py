@@ -70,7 +70,7 @@ _REMEMBERED = f"""While it translates it looks up the states of its training pai
 has their targets. Of the numbers above only those of a search that was tried were found with it.
 """
 _BOTH_ENDS = """ Targets were learned from their
-last token to their first too, and what a beam finds is ranked by both readings."""
+last token to their first too{}, and what a beam finds is ranked by both readings."""
 # How a card begins to tell of its search, and what stands behind that.
 _SEARCHES, _FLATTERS = "`translate` searches with", "\nThe held-out"
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
@@ -114,17 +114,18 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
     if model.learns_pairs:
         title = f"{name}: {data.languages[0] or 'source'} → {data.languages[1] or 'target'}"
         layers = f"{model.num_encoder_layers}+{model.num_decoder_layers}"
+        own = ", by a decoder of its own" if model.right_to_left_decoder == "own" else ""
         vocabulary = f"Source vocabulary\n{model.source_vocab:,} ({tokenizers.source.kind}), target vocabulary"
         joint = ", joint" if tokenizers.joint else ""
     else:
         title = f"{name}: {KINDS[model.family].title}" + (f" of {data.languages[1]}" if data.languages[1] else "")
         layers = f"{model.num_decoder_layers if model.family == 'causal' else model.num_encoder_layers}"
-        vocabulary, joint = "Vocabulary", ""
+        vocabulary, joint, own = "Vocabulary", "", ""
     return f"""# {title}
 
 {KINDS[model.family].stack}: {layers} layers, d_model {model.d_model}, {model.num_heads} heads, d_ff {model.d_ff},
 {model.norm}-norm, dropout {model.dropout}, embeddings tied: {model.tie_embeddings}. {vocabulary} {model.target_vocab:,}
-({tokenizers.target.kind}){joint}. The weights are {kept}.{_BOTH_ENDS if model.right_to_left else ""}
+({tokenizers.target.kind}){joint}. The weights are {kept}.{_BOTH_ENDS.format(own) if model.right_to_left else ""}
 """
 
 

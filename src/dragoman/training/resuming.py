@@ -29,7 +29,7 @@ CHANGEABLE: dict[str, set[str] | None] = {
 # Settings younger than some checkpoints: where they are as if they were not, they do not count.
 LATER = {
     "data": {"fuzzy_matches", "repeat"},
-    "model": {"init", "right_to_left", "word_dropout"},
+    "model": {"init", "right_to_left", "right_to_left_decoder", "word_dropout"},
     "tokenizer": {"symbols"},
     "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},
     "validation": {"tokenize"},

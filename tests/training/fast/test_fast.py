@@ -97,10 +97,8 @@ def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, posi
     assert hidden_module.is_plain(model)
     vectors, grads = learned(model, training_hidden(model), ids)
     expected, oracle = learned(model, model.hidden, ids)
-    assert (vectors - expected).abs().max() < 1e-5
     assert grads.keys() == oracle.keys()
-    for name, grad in grads.items():
-        assert (grad - oracle[name]).abs().max() <= 2e-5 * oracle[name].abs().max() + 1e-6, name
+    assert_alike(vectors, grads, expected, oracle)
 
 
 @each_kind
@@ -111,10 +109,27 @@ def test_several_targets_of_a_source_are_read_as_if_it_stood_there_for_each(kern
     assert hidden_module.is_plain(model)
     expected, oracle = learned(model, model.hidden, (torch.cat([source, source]), targets))
     for hidden in (training_hidden(model), model.hidden):
-        vectors, grads = learned(model, hidden, (source, targets))
-        assert (vectors - expected).abs().max() < 1e-5
-        for name, grad in grads.items():
-            assert (grad - oracle[name]).abs().max() <= 2e-5 * oracle[name].abs().max() + 1e-6, name
+        assert_alike(*learned(model, hidden, (source, targets)), expected, oracle)
+
+
+@each_kind
+def test_a_decoder_of_its_own_reads_the_second_half_of_the_targets(kernels):
+    model = a_model(norm="pre", right_to_left=True, right_to_left_decoder="own")
+    source, targets = some_ids(7, 1, 19), some_ids(9, 17, 1, 4, 12, 2)
+    assert hidden_module.is_plain(model)
+
+    def apart(source: Tensor, targets: Tensor) -> Tensor:
+        return torch.cat([model.hidden(source, targets[:3]), model.turned().hidden(source, targets[3:])])
+
+    expected, oracle = learned(model, apart, (source, targets))
+    for hidden in (training_hidden(model), model.hidden):
+        assert_alike(*learned(model, hidden, (source, targets)), expected, oracle)
+
+
+def assert_alike(vectors: Tensor, grads: dict[str, Tensor], expected: Tensor, oracle: dict[str, Tensor]) -> None:
+    assert (vectors - expected).abs().max() < 1e-5
+    for name, grad in grads.items():
+        assert (grad - oracle[name]).abs().max() <= 2e-5 * oracle[name].abs().max() + 1e-6, name
 
 
 @each_kind

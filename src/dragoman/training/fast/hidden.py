@@ -143,18 +143,29 @@ class _Run:
     kernels: Kernels
 
     def hidden(self, model: Model, ids: tuple[Tensor, ...]) -> Tensor:
-        sides = [_Side.of(one, model.pad) for one in ids]
+        first = _Side.of(ids[0], model.pad)
         if isinstance(model, Transformer):
-            memory = self.encode(model.encoder, self.embed(model.source_embedding, ids[0], sides[0]), sides[0])
-            x = self.embed(model.target_embedding, ids[1], sides[1])
-            source, readings = sides[0], len(ids[1]) // len(ids[0])
-            if readings > 1:
-                memory, source = memory.repeat(readings, 1), source.repeat(readings)
-            return sides[1].spread(self.decode(model.decoder, x, sides[1], memory, source))
-        x = self.embed(model.embedding, ids[0], sides[0])
+            memory = self.encode(model.encoder, self.embed(model.source_embedding, ids[0], first), first)
+            return self.read(model, ids[1], memory, first)
+        x = self.embed(model.embedding, ids[0], first)
         if isinstance(model, CausalLM):
-            return sides[0].spread(self.decode(model.decoder, x, sides[0]))
-        return sides[0].spread(self.encode(model.encoder, x, sides[0]))
+            return first.spread(self.decode(model.decoder, x, first))
+        return first.spread(self.encode(model.encoder, x, first))
+
+    def read(self, model: Transformer, target: Tensor, memory: Tensor, source: _Side) -> Tensor:
+        """What the decoder, or both decoders, make of the targets."""
+        readings, other = len(target) // len(source.lengths), model.right_to_left_decoder
+        if other is None or readings == 1:
+            each = [(model.decoder, target)]
+            memory, source = (memory.repeat(readings, 1), source.repeat(readings)) if readings > 1 else (memory, source)
+        else:
+            each = list(zip((model.decoder, other), target.chunk(2), strict=True))
+        read = []
+        for decoder, ids in each:
+            side = _Side.of(ids, model.pad)
+            x = self.embed(model.target_embedding, ids, side)
+            read.append(side.spread(self.decode(decoder, x, side, memory, source)))
+        return torch.cat(read) if len(read) > 1 else read[0]
 
     def embed(self, embedding: nn.Module, ids: Tensor, side: _Side) -> Tensor:
         assert isinstance(embedding, InputEmbedding)
