@@ -114,6 +114,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
+    from dragoman.decoding.judge import check_outputs
     from dragoman.evaluation import compare as run_comparison
     from dragoman.evaluation import contrast
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
@@ -122,7 +123,7 @@ def compare(
     check_writable(report, [first, second, reference, source], "--report")
     one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
     for path, lines in ((first, one), (second, other)):
-        _check_count(path, lines, right)
+        check_outputs(lines, right, file=path)
     sources = None if source is None else [line.text for line in read_lines(source)]
     language = language or guess_language([str(reference)])
     how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
@@ -140,14 +141,6 @@ def compare(
     if parts is not None and worst:
         print("", leads_text(parts), sep="\n")
     return None
-
-
-def _check_count(path: Path, outputs: Sequence[str], references: Sequence[str]) -> None:
-    from dragoman.errors import DataError
-
-    expected, found = len(references), len(outputs)
-    if found != expected:
-        raise DataError("as many outputs as references are needed", file=path, expected=expected, found=found)
 
 
 def _check_what_to_score(model: Path | None, source: Path | None, outputs: Path | None) -> None:

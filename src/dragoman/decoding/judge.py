@@ -170,10 +170,7 @@ def evaluate_outputs(
     if source is None and group:
         raise DataError("lines are grouped by their sources", expected="a file of sources")
     lines, answers = read_test_set(files[0] if source is None else source, files, group=group)
-    if len(hypotheses) != len(answers):
-        expected = f"{len(answers):,} lines, one for each {'distinct source' if group else 'reference'}"
-        found = f"{len(hypotheses):,}"
-        raise DataError("as many outputs as references are needed", file=outputs, expected=expected, found=found)
+    check_outputs(hypotheses, answers, file=outputs, unit="distinct source" if group else "reference")
     language = target_language or guess_language([str(file) for file in files])
     check_metrics(metrics, language, tokenize)
     return _judge(
@@ -183,6 +180,25 @@ def evaluate_outputs(
         frequencies=frequencies,
         unknown=None,
     )  # fmt: skip
+
+
+def check_outputs(
+    outputs: Sequence[str], answers: Sequence[object], *, file: str | Path, unit: str = "reference"
+) -> None:
+    """Refuse outputs that are not one for each answer.
+
+    Args:
+        outputs: lines of a file.
+        answers: what they are judged by.
+        file: where the outputs are from.
+        unit: what there must be one for each of, in words.
+
+    Raises:
+        DataError: they are more, or fewer.
+    """
+    if len(outputs) != len(answers):
+        expected, found = f"{len(answers):,} lines, one for each {unit}", f"{len(outputs):,}"
+        raise DataError("as many outputs as references are needed", file=file, expected=expected, found=found)
 
 
 def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = False) -> Counter[str] | None:

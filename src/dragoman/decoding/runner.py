@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
 from dragoman.decoding.translation import PairScore
 from dragoman.decoding.whole import search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
+from dragoman.engines.native.model import Readings
 from dragoman.errors import DataError, ModelError
 from dragoman.models import Pretrained, load_pretrained
 from dragoman.nn import Transformer
@@ -90,7 +91,7 @@ class Runner:
                           for one, engine in both])  # fmt: skip
 
     @property
-    def native(self) -> tuple[NativeModel, Callable[[], NativeModel]] | None:
+    def native(self) -> Readings | None:
         """The packed model, and one that reads from right to left, if they are all that searches need."""
         model = None if any(self.datastores) else self.model
         if not isinstance(model, NativeEngine) or not model.native.knows_positions:

@@ -15,7 +15,7 @@ from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
 from dragoman.decoding.translation import Alternative, PairScore, Translation, no_translation
 from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
-from dragoman.engines.native.model import NativeModel, default_threads
+from dragoman.engines.native.model import Readings, default_threads
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
@@ -32,9 +32,7 @@ class Light:
         load: makes the `Runner` of the same model.
     """
 
-    def __init__(
-        self, native: tuple[NativeModel, Callable[[], NativeModel]], reason: str, load: Callable[[], Any]
-    ) -> None:
+    def __init__(self, native: Readings, reason: str, load: Callable[[], Any]) -> None:
         self.native, self.reason, self.load = native, reason, load
 
 

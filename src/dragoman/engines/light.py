@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import ModelConfig
 from dragoman.engines.native.library import Library, load_library
-from dragoman.engines.native.model import NativeModel
+from dragoman.engines.native.model import NativeModel, Readings
 from dragoman.engines.recipe import NotPlain, Recipe, Shape, make_recipe
 from dragoman.models.description import WEIGHTS
 from dragoman.models.stored import read_arrays
@@ -30,7 +30,7 @@ DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", 
 
 def open_light(
     directory: Path, config: ModelConfig, device: str, engine: str, precision: str
-) -> tuple[tuple[NativeModel, Callable[[], NativeModel]], str] | None:
+) -> tuple[Readings, str] | None:
     """The encoder-decoder of a directory, packed, and what packs it as it reads from right to left; and why it runs so,
     in words; None if others must decide.
 
