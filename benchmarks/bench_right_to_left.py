@@ -53,7 +53,14 @@ def main() -> None:
     model = build_model(TINY)
     assert isinstance(model, Transformer)
     batches = training_batches(4, BATCH_TOKENS)
-    updates = {"one reading": update(model, batches), "both": update(model, [turned(one) for one in batches])}
+    other = build_model(TINY.replace({"right_to_left": True, "right_to_left_decoder": "own"}))
+    assert isinstance(other, Transformer)
+    both = [turned(one) for one in batches]
+    updates = {
+        "one reading": update(model, batches),
+        "both": update(model, both),
+        "both, a decoder each": update(other, both),
+    }
     print_rows("update, right to left", {"model": "tiny", "batch_tokens": BATCH_TOKENS}, updates, budget=30.0)
     made = translator(model.eval())
     draw = torch.Generator().manual_seed(0)

@@ -113,6 +113,15 @@ def test_the_papers_models() -> None:
     assert (big.sizes["d_model"], big.sizes["num_heads"], big.sizes["d_ff"]) == (1024, 16, 4096)
 
 
+def test_a_second_decoder_is_counted_and_told() -> None:
+    both = {"right_to_left": True, "right_to_left_decoder": "own"}
+    one, two = (explain_config(ModelConfig.from_dict({**SMALL, **ends})) for ends in ({}, both))
+    decoder = sum(part.count for part in one.parameters if part.name.startswith("decoder."))
+    assert two.total - one.total == decoder > 0
+    assert (two.costs, two.stages, two.step) == (one.costs, one.stages, one.step)
+    assert ("from their end" in " ".join(two.notes), one.notes) == (True, ())
+
+
 def test_large_sizes_cost_nothing() -> None:
     plan = explain_config(
         ModelConfig(d_model=16384, source_vocab=500_000, target_vocab=500_000), src=100_000, tgt=100_000

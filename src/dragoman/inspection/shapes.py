@@ -33,6 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "big": {**_PAPER, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
 }
 LARGEST = 1 << 16
+_OTHER_DECODER = "the decoder that reads targets from their end is in the parameters, its pass in nothing else"
 _LAYER = re.compile(r"\.layers\.\d+\.")
 _DIMS = {
     "tokens.weight": ("vocab", "d_model"), "generator.weight": ("vocab", "d_model"), "generator.bias": ("vocab",),
@@ -172,6 +173,7 @@ def _completed(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:
         found = ", ".join(f"{name} {getattr(config, name)}" for name in large)
         raise ConfigError("a size is too large to be laid out", expected=f"at most {LARGEST:,}", found=found)
     notes = (f"{' and '.join(unset)} not given: the paper's {PAPER_VOCAB:,}",) if unset else ()
+    notes += (_OTHER_DECODER,) if config.right_to_left and config.right_to_left_decoder == "own" else ()
     return config.replace(dict.fromkeys(unset, PAPER_VOCAB)), notes
 
 
