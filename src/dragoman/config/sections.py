@@ -94,6 +94,11 @@ class ModelConfig(Section):
         """Whether it is trained on pairs; every family but the encoder-decoder is trained on one text."""
         return self.family == "transformer"
 
+    @property
+    def has_two_decoders(self) -> bool:
+        """Whether one reads targets from their beginning and another one from their end."""
+        return bool(self.right_to_left) and self.right_to_left_decoder == "own"
+
     def with_paper_defaults(self) -> ModelConfig:
         """The same with everything still unset as in the paper's base model (table 3; positions: section 3.5)."""
         base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}

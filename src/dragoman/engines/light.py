@@ -51,9 +51,9 @@ def open_light(
     arrays = read_arrays(directory / WEIGHTS)
     if arrays is None:
         return None
-    own = config.right_to_left and config.right_to_left_decoder == "own"
+    own = config.has_two_decoders
     try:
-        recipe, turned = (stored_recipe(config, some) for some in _readings(arrays, own=bool(own)))
+        recipe, turned = (stored_recipe(config, some) for some in _readings(arrays, own=own))
     except NotPlain:
         return None
     chosen, why = native_precision(library, precision)

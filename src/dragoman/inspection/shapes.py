@@ -173,7 +173,7 @@ def _completed(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:
         found = ", ".join(f"{name} {getattr(config, name)}" for name in large)
         raise ConfigError("a size is too large to be laid out", expected=f"at most {LARGEST:,}", found=found)
     notes = (f"{' and '.join(unset)} not given: the paper's {PAPER_VOCAB:,}",) if unset else ()
-    notes += (_OTHER_DECODER,) if config.right_to_left and config.right_to_left_decoder == "own" else ()
+    notes += (_OTHER_DECODER,) if config.has_two_decoders else ()
     return config.replace(dict.fromkeys(unset, PAPER_VOCAB)), notes
 
 

@@ -160,8 +160,8 @@ def _transformer(parts: _Parts) -> Transformer:
     if config.tie_embeddings == "all":
         source.tokens = target.tokens
     encoder, decoder, generator = parts.encoder(), parts.decoder(cross=True), parts.generator(target)
-    own = config.right_to_left and config.right_to_left_decoder == "own"
-    return Transformer(source, target, encoder, decoder, generator, PAD, parts.decoder(cross=True) if own else None)
+    other = parts.decoder(cross=True) if config.has_two_decoders else None
+    return Transformer(source, target, encoder, decoder, generator, PAD, other)
 
 
 def _causal(parts: _Parts) -> CausalLM:

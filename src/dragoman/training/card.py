@@ -114,7 +114,7 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
     if model.learns_pairs:
         title = f"{name}: {data.languages[0] or 'source'} → {data.languages[1] or 'target'}"
         layers = f"{model.num_encoder_layers}+{model.num_decoder_layers}"
-        own = ", by a decoder of its own" if model.right_to_left_decoder == "own" else ""
+        own = ", by a decoder of its own" if model.has_two_decoders else ""
         vocabulary = f"Source vocabulary\n{model.source_vocab:,} ({tokenizers.source.kind}), target vocabulary"
         joint = ", joint" if tokenizers.joint else ""
     else:
