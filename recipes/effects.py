@@ -1,12 +1,12 @@
 """Measure what each means against little data gives: a training beside the base for each, judged on the dev set.
 
-    python recipes/effects.py --data DIR [--out runs/effects] [--only r-drop-3,rotary] [--threads 1]
+    python recipes/effects.py --data DIR [--out runs/effects] [--only r-drop-3,rotary] [--threads 1] [--picture F.png]
 
 `effects.toml` lists the means. Everything is one seed; the row `another-seed` says what chance alone does. Interrupted
 runs go on where they stopped, finished ones are not trained again; a changed plan needs another `--out`. Two calls with
 different `--only` may share one, once the base is trained. Prints a table in Markdown of all that is finished: BLEU and
 chrF on the dev set of Multi30k, the difference to the base with its interval and p-value (paired bootstrap), minutes of
-training beside the base's, seconds of translating. `OUT/rows.json` has the same.
+training beside the base's, seconds of translating. `OUT/rows.json` has the same, and `--picture` draws it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from effects_picture import draw_effects
 from run import once, plainly
 
 import dragoman
@@ -91,7 +92,8 @@ class Effects:
     def version(self, name: str) -> str:
         """What a row depends on."""
         facts = {key: value for key, value in self.plan.items() if key != "means"}
-        return json.dumps([facts, self.means.get(name, {}), self.changes], sort_keys=True)
+        way = {key: value for key, value in self.means.get(name, {}).items() if key != "what"}
+        return json.dumps([facts, way, self.changes], sort_keys=True)
 
     def is_done(self, name: str) -> bool:
         """Whether a row was measured, as the plan has it now."""
@@ -184,7 +186,8 @@ class Effects:
     def row(self, name: str) -> dict[str, Any]:
         """What a means gave beside the base."""
         found, base = self.measure(name), self.measure(BASE)
-        row: dict[str, Any] = {"name": name, "minutes": found["minutes"], "seconds": found["seconds"]}
+        what = self.means[name]["what"] if name != BASE else None
+        row: dict[str, Any] = {"name": name, "what": what, "minutes": found["minutes"], "seconds": found["seconds"]}
         row["cost"] = round(found["minutes"] / (base["minutes"] or 1), 2)
         for metric in ("bleu", "chrf"):
             both = compare(base["outputs"], found["outputs"], self.lines["dev.de"], metric, target_language="de")
@@ -195,7 +198,10 @@ class Effects:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows in Markdown."""
-    lines = ["| means | BLEU | difference | p | chrF | training | translating |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| means | what | BLEU | difference | p | chrF | training | translating |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         bleu, (low, high) = row["bleu"], row["bleu"]["interval"]
         gain = f"{bleu['difference']:+.2f} [{low:+.2f}, {high:+.2f}]" if row["name"] != BASE else ""
@@ -203,6 +209,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         training = f"{row['minutes']} min ({row['cost']})" if row["minutes"] else "none"
         cells = (
             f"`{row['name']}`",
+            row["what"] or "",
             f"{bleu['value']:.2f}",
             gain,
             p,
@@ -222,6 +229,7 @@ def main() -> None:
     parser.add_argument("--out", default=Path("runs/effects"), type=Path, help="where runs and results go")
     parser.add_argument("--only", help=f"some of {', '.join(plan['means'])}")
     parser.add_argument("--threads", default=os.cpu_count(), type=int, help="of training")
+    parser.add_argument("--picture", type=Path, help="draw the rows too: a .png, .svg or .pdf")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting in every run")
     options = parser.parse_args()
 
@@ -234,6 +242,8 @@ def main() -> None:
     rows = [effects.row(name) for name in (BASE, *plan["means"]) if effects.is_done(name)]
     write_json(options.out / "rows.json", {"rows": rows})
     print(table(rows))
+    if options.picture:
+        print(draw_effects(rows, options.picture).path)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ PAGES = sorted(DOCS.rglob("*.md"))
 ENGLISH = [DOCS / "index.md", *sorted((DOCS / "en").glob("*.md"))]
 NAV_ENTRY = re.compile(r"^ *- .*?([\w./-]+\.md)$", re.MULTILINE)
 ROW = re.compile(r"\|.*\d\.\d\d")
-FIGURE = re.compile(r"\d+\.\d\d")
+FIGURE, DECIMAL = re.compile(r"\d+\.\d\d"), re.compile(r"\d+\.\d+")
 HEADING = re.compile(r"^#+ ", re.MULTILINE)
 WIDE = "[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]"
 BROKEN_LINE = re.compile(rf".{{0,9}}{WIDE}\n{WIDE}.{{0,9}}")
@@ -73,6 +73,16 @@ def test_every_page_is_there_in_both_languages() -> None:
 def test_both_languages_show_the_same_code_under_the_same_headings(page: Path) -> None:
     here, there = (
         ([(block.language, block.text) for block in blocks(one)], HEADING.findall(one.read_text(encoding="utf-8")))
+        for one in (page, chinese(page))
+    )
+    assert here == there
+
+
+@pytest.mark.parametrize("page", ENGLISH, ids=name)
+def test_tables_of_both_languages_have_the_same_figures(page: Path) -> None:
+    """Row by row, in whatever order a language has them within a row."""
+    here, there = (
+        [sorted(DECIMAL.findall(line)) for line in one.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
         for one in (page, chinese(page))
     )
     assert here == there

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import effects
+import effects_picture
 import pytest
 
 from dragoman.config import make_config, merge, parse_assignments, read_toml
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from end_to_end import small
 
 PLAN = """
@@ -34,23 +35,32 @@ learning_rate = 1e-2
 [base.validation]
 every = 40
 [means.another-seed]
+what = "another seed"
 set = ["training.seed=2"]
 [means.two-models]
+what = "two models"
 with = ["another-seed"]
 [means.long]
+what = "long"
 search = { min_length = 9 }
 [means.back-translation]
+what = "back translation"
 made = "back-translation"
 [means.self-training]
+what = "self training"
 made = "self-training"
 [means.distillation]
+what = "distillation"
 made = "distillation"
 set = ["validation.metric=bleu"]
 [means.diversification]
+what = "diversification"
 made = "diversification"
 [means.twice]
+what = "twice"
 after = "base"
 [means.both-directions]
+what = "both directions"
 files = { source = ["train.en", "train.de"], target = ["train.de", "train.en"] }
 """
 
@@ -126,13 +136,45 @@ def test_what_the_plan_changes_are_settings():
     plan = tomllib.loads(effects.PLAN.read_text(encoding="utf-8"))
     files = {"source": ["a"], "target": ["b"]}
     for name, means in plan["means"].items():
-        ways = means.keys() - ({"set"} if "made" in means else set())
+        ways = means.keys() - {"what"} - ({"set"} if "made" in means else set())
         assert len(ways & {"set", "made", "files", "after", "search", "with"}) == len(ways) == 1, name
         assert means.get("made") in (None, *effects.MADE)
         assert means.get("after") in (None, effects.BASE, *plan["means"])
         make_config(merge({"data": files, "out": "run"}, plan["base"], parse_assignments(means.get("set", []))))
         make_config({"decoding": means.get("search", {}), "data": files, "out": "run"})
         assert set(means.get("with", ())) <= plan["means"].keys()
+    words = [means["what"] for means in plan["means"].values()]
+    assert len(set(words)) == len(words), "a picture names them by these"
+
+
+def row(what: str | None, difference: float, low: float, high: float) -> dict[str, Any]:
+    bleu = {"value": 20 + difference, "difference": difference, "interval": [low, high], "p": 0.01}
+    return {"name": what or "base", "what": what, "bleu": bleu, "minutes": 2.0, "cost": 1.0}
+
+
+def test_the_picture_has_the_greatest_gain_on_top_and_tells_sure_from_unsure(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    rows = [row(None, 0, 0, 0), row("worse", -1, -2, -0.5), row("$better", 2, 1, 3), row("unsure", 0.5, -0.1, 1)]
+    (axes,) = effects_picture.figure_of(rows[1:]).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["worse", "unsure", "$better"]
+    dots = [line.get_color() for line in axes.lines if line.get_marker() == "o"]
+    assert dots == [effects_picture.WORSE, effects_picture.UNSURE, effects_picture.BETTER]
+    assert axes.get_xlim()[1] > 3, "no interval is cut at the right"
+
+    picture = effects_picture.draw_effects([*rows, row("hopeless", -18, -20, -17)], tmp_path / "effects.png")
+    assert picture.path.stat().st_size > 1000
+    assert picture.note is None
+    with pytest.raises(DragomanError, match="no such picture format"):
+        effects_picture.draw_effects(rows, tmp_path / "effects.gif")
+
+
+def test_a_row_holds_when_only_its_words_change(measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first, _ = measure("--only", "long")
+    plan = tmp_path / "effects.toml"
+    plan.write_text(plan.read_text(encoding="utf-8").replace('what = "long"', 'what = "longer"'), encoding="utf-8")
+    monkeypatch.setattr(effects.dragoman, "train", lambda *_, **__: pytest.fail("trained again"))
+    again, _ = measure("--only", "long")
+    assert again["long"] == {**first["long"], "what": "longer"}
 
 
 def test_an_unknown_means_is_refused(measure, capsys: pytest.CaptureFixture[str]):

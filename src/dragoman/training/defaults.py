@@ -16,7 +16,7 @@ average of the weights over about the last eighth of the updates, a thousand at 
 no update is known to be the last: then Adam trains along inverse_sqrt with a peak of 1e-3. That is the peak of post
 norm too, with which nothing was tried.
 
-The runs that this came from are in the guide (`docs/en/better-scores.md`).
+The runs that this came from are in the guide (`docs/en/measured.md`).
 """
 
 from __future__ import annotations
