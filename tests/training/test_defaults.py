@@ -266,6 +266,23 @@ def test_many_pairs_of_two_sorts_of_symbols_are_learned_from_both_ends(data, cho
     assert chosen(450_000, model={"right_to_left": True}).model.right_to_left is True
 
 
+def test_few_pairs_of_text_are_learned_from_both_ends_by_a_decoder_each(chosen, text, monkeypatch):
+    def ends(tokens: int = 450_000, **sections) -> tuple[bool | None, str | None]:
+        monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
+        model = complete(make_config({"out": "run", **sections}), text, torch.device("cpu"))[0].model
+        return model.right_to_left, model.right_to_left_decoder
+
+    assert ends() == (True, "own")
+    assert ends(100_000) == ends(1_500_000) == (False, "shared"), "not tried"
+    assert ends(training={"max_minutes": 5}) == (False, "shared"), "not tried"
+    assert ends(decoding={"beam_size": 1}) == (False, "shared"), "nothing to rank"
+    assert ends(model={"right_to_left": False}) == (False, "shared")
+    assert ends(model={"right_to_left_decoder": "shared"}) == (True, "shared")
+    assert ends(100_000, model={"right_to_left": True}) == (True, "own")
+    symbols = chosen(450_000, model={"right_to_left": True}).model
+    assert symbols.right_to_left_decoder == "shared"
+
+
 def test_sources_with_matches_get_larger_batches_and_as_many_updates(data, tmp_path):
     matched = prepare(small_config(tmp_path, "run", "data.fuzzy_matches=2"), tmp_path / "prepared")
     plain, longer = (complete(make_config({"out": "run"}), one, torch.device("cpu"))[0] for one in (data, matched))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from runs import assert_goes_on_bit_for_bit, small_config, write_corpus
@@ -138,12 +140,27 @@ def test_a_run_without_it_does_not_go_on_with_it(tmp_path):
         train(small_config(tmp_path, "run", "max_steps=40", BOTH), resume=True, quiet=True)
 
 
+def test_a_model_from_before_the_setting_is_begun_from_as_it_is(tmp_path, monkeypatch):
+    older = train(small_config(tmp_path, "older", "max_steps=1"), quiet=True).directory
+    settings = json.loads((older / "config.json").read_text(encoding="utf-8"))
+    known = [key for key in settings["model"] if key.startswith("right_to_left")]
+    assert known
+    for key in known:
+        del settings["model"][key]
+    (older / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    monkeypatch.setattr("dragoman.text.choices.FEWEST_TO_MATCH", 1)  # what is chosen today for such pairs
+    run = train(small_config(tmp_path, "run", "max_steps=2", f"init_from={older}"), quiet=True)
+    assert run.config.model.right_to_left is False
+
+
 def test_a_run_from_before_the_setting_goes_on_as_it_was(tmp_path, monkeypatch):
     directory = train(small_config(tmp_path, "run", "max_steps=20"), quiet=True).directory
     settings = directory / "config.toml"
     text = settings.read_text(encoding="utf-8")
-    settings.write_text(text.replace("right_to_left = false\n", ""), encoding="utf-8")
-    assert settings.read_text(encoding="utf-8") != text
+    text_before = text.replace("right_to_left = false\n", "").replace('right_to_left_decoder = "shared"\n', "")
+    settings.write_text(text_before, encoding="utf-8")
+    assert "right_to_left" in text
+    assert "right_to_left" not in text_before.replace("right_to_left_weight", "")
     monkeypatch.setattr("dragoman.text.choices.FEWEST_TO_MATCH", 1)  # what is chosen today for such pairs
     train(small_config(tmp_path, "run", "max_steps=40"), resume=True, quiet=True)
     assert not read_config(directory)[0].right_to_left

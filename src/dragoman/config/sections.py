@@ -85,8 +85,10 @@ class ModelConfig(Section):
         description="targets are learned from their end too, from </s> to <s>, and searches rank outputs by both "
         "readings; by the corpus if unset",
     )
-    right_to_left_decoder: Literal["shared", "own"] = setting(
-        default="shared", description="what reads them from their end: the decoder, or another one of its shape"
+    right_to_left_decoder: Literal["shared", "own"] | None = setting(
+        default=None,
+        description="what reads them from their end: the decoder, or another one of its shape; if unset, another one "
+        "where the target is text",
     )
 
     @property
@@ -99,10 +101,19 @@ class ModelConfig(Section):
         """Whether one reads targets from their beginning and another one from their end."""
         return bool(self.right_to_left) and self.right_to_left_decoder == "own"
 
+    def as_built(self) -> ModelConfig:
+        """The same of a model that exists: it does without what was unset, by a version that did not know of it."""
+        ends = {
+            "right_to_left": bool(self.right_to_left),
+            "right_to_left_decoder": self.right_to_left_decoder or "shared",
+        }
+        return self.replace(ends)
+
     def with_paper_defaults(self) -> ModelConfig:
         """The same with everything still unset as in the paper's base model (table 3; positions: section 3.5)."""
         base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}
-        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved", "right_to_left": False}
+        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved"}
+        base |= {"right_to_left": False, "right_to_left_decoder": "shared"}
         return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
 
     def check(self) -> None:

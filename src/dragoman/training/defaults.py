@@ -6,7 +6,7 @@ sequence of symbols (it has a word vocabulary of 1,000 entries at most) there ma
 is 0.1; whether sources are read with matches is decided when the corpus is prepared (`text.choices`). An update has
 T/150 target tokens, within 1024 (2048 beyond the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models
 of pairs have rotary positions, those of text a length penalty of 1.0, or when training ends another that 100 dev lines
-or more prove to be better.
+or more prove to be better. In the second row targets that are text are learned from both ends, by a decoder each.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
@@ -41,7 +41,8 @@ from dragoman.training.tasks import task_of
 class Size:
     """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
 
-    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`.
+    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_ends` the targets of
+    pairs of text are learned from their end too.
     """
 
     below: float
@@ -51,13 +52,14 @@ class Size:
     epochs: int
     symbol_layers: int
     symbol_epochs: int
+    both_ends: bool = False
 
 
 # Text, 4 + 2 layers in place of 2 + 2: BLEU on dev 41.69 in place of 40.58 (Multi30k en-de), 33.65 in place of 32.64
 # (Tatoeba zh-en). So the row after it has four encoder layers too; it was not run.
 SIZES = (
     Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_ends=True),
     Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
     Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
     Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 6, 10, 6, 10),
@@ -144,7 +146,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
     choices.choose("model", reason, {**_shape(config.model, size), **layers})
     if pairs:
-        _choose_for_pairs(choices, data, symbols=symbols)
+        _choose_for_pairs(choices, data, size, symbols=symbols)
     else:
         _choose_for_text(choices)
     epochs = size.symbol_epochs if symbols else size.epochs
@@ -157,7 +159,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     return choices.config, choices.made
 
 
-def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> None:
+def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
     joint = data.tokenizers.joint
     if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
@@ -170,7 +172,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> No
     else:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
-    _choose_readings(choices, data)
+    _choose_readings(choices, data, size, symbols=symbols)
     metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
@@ -183,12 +185,21 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, *, symbols: bool) -> No
             choices.choose("validation", why, {"length_penalties": LENGTH_PENALTIES})
 
 
-def _choose_readings(choices: _Choices, data: Prepared) -> None:
+def _choose_readings(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
     source, target = data.tokenizers.without_matches().source, data.tokenizers.target
+    tried = size.both_ends and choices.config.decoding.is_beam_search and not choices.config.training.max_minutes
     if choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
+    elif not symbols and tried:
+        choices.choose("model", "learns more of Tatoeba and Multi30k", {"right_to_left": True})
     model = choices.config.model
-    choices.config = choices.config.replace({"model": model.replace({"right_to_left": bool(model.right_to_left)})})
+    if not model.right_to_left:
+        off = {"right_to_left": False, "right_to_left_decoder": model.right_to_left_decoder or "shared"}
+        choices.config = choices.config.replace({"model": model.replace(off)})
+    elif symbols:
+        choices.choose("model", "another one gave nothing on CMUdict", {"right_to_left_decoder": "shared"})
+    else:
+        choices.choose("model", "neither reading gives way to the other", {"right_to_left_decoder": "own"})
 
 
 def _choose_for_text(choices: _Choices) -> None:

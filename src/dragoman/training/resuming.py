@@ -48,8 +48,8 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     if not resume:
         hint = "give resume (--resume) to go on with it, or another out (--out)"
         raise ConfigError("there is a run here already", file=directory, hint=hint)
-    stored = make_config(read_toml(stored_file)).to_dict()
-    stored["model"]["right_to_left"] = bool(stored["model"]["right_to_left"])  # unset: by a version without it
+    read = make_config(read_toml(stored_file))
+    stored = {**read.to_dict(), "model": read.model.as_built().to_dict()}
     check_meant(config, stored["model"]["family"])
     given = config.to_dict(unset=False, none=False)
     differing = []

@@ -257,7 +257,7 @@ class _Session:
         if start is not None:
             given = config.model.to_dict(unset=False)
             kept = {key: value for key, value in given.items() if value is not None}
-            config = config.replace({"model": {**load_pretrained(start).config.to_dict(), **kept}})
+            config = config.replace({"model": {**load_pretrained(start).config.as_built().to_dict(), **kept}})
         self.config, choices = complete(config, data, device)
         if choices:
             self.log.line("chosen from the corpus and the device:")
