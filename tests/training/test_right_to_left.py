@@ -9,7 +9,7 @@ import torch
 from runs import assert_goes_on_bit_for_bit, small_config, write_corpus
 
 from dragoman import Translator
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, make_config
 from dragoman.data import Batch, TokenStore, collate
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models import build_model
@@ -17,6 +17,7 @@ from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
 from dragoman.text.tokenizer import EOS
 from dragoman.training import train
+from dragoman.training.resuming import config_hash
 from dragoman.training.step import batch_loss
 from dragoman.training.tasks import Translating
 
@@ -132,6 +133,16 @@ def test_a_run_goes_on_with_the_decoders_it_has(tmp_path):
         train(small_config(tmp_path, "shared", "max_steps=2", OWN), resume=True, quiet=True)
     with pytest.raises(ModelError, match="the weights do not fit the model"):
         train(small_config(tmp_path, "own", "max_steps=1", OWN, f"init_from={shared}"), quiet=True)
+
+
+def test_a_checkpoint_from_before_the_settings_fits_a_run_that_does_without():
+    def hashed(**model: object) -> str:
+        return config_hash(make_config({"out": "run", "model": model}), "data")
+
+    both, own = {"right_to_left": True}, {"right_to_left_decoder": "own"}
+    assert hashed() == hashed(right_to_left=False) == hashed(right_to_left_decoder="shared")
+    assert hashed(**both) == hashed(**both, right_to_left_decoder="shared")
+    assert len({hashed(), hashed(**both), hashed(**both, **own)}) == 3
 
 
 def test_a_run_without_it_does_not_go_on_with_it(tmp_path):

@@ -8,7 +8,16 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import FILE_KEYS, SECTIONS, SETTINGS_FILE, DataConfig, TrainConfig, make_config, read_toml
+from dragoman.config import (
+    FILE_KEYS,
+    SECTIONS,
+    SETTINGS_FILE,
+    DataConfig,
+    ModelConfig,
+    TrainConfig,
+    make_config,
+    read_toml,
+)
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.text.lines import file_hash
@@ -91,12 +100,12 @@ def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
 
 def config_hash(config: TrainConfig, data_key: str) -> str:
     """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
-    tree: dict[str, Any] = config.to_dict()
+    tree: dict[str, Any] = {**config.to_dict(), "model": config.model.as_built().to_dict()}
     del tree["out"], tree["model"]["matches"]  # the data tell the latter; older checkpoints do not have it
     for section, keys in CHANGEABLE.items():
         tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
     for section, keys in LATER.items():
-        plain = SECTIONS[section]().to_dict()
+        plain = ModelConfig().as_built().to_dict() if section == "model" else SECTIONS[section]().to_dict()
         tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v not in (plain[k], False)}
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
