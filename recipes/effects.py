@@ -28,6 +28,7 @@ from dragoman.data.filtering import Counts
 from dragoman.decoding.synthesis import WAYS, synthesize
 from dragoman.evaluation import compare
 from dragoman.files import make_directory, write_bytes, write_json
+from dragoman.inspection.canvas import checked_path
 from dragoman.text import read_lines
 
 PLAN = Path(__file__).parent / "effects.toml"
@@ -236,6 +237,8 @@ def main() -> None:
     names = options.only.split(",") if options.only else list(plan["means"])
     if unknown := [name for name in names if name not in plan["means"]]:
         parser.error(f"there is no {unknown[0]}")
+    if options.picture:
+        checked_path(options.picture)  # now, not when hours have gone by
     effects = Effects(options.data, options.out, plan, options.threads, options.set)
     for name in (BASE, *names):
         effects.measure(name)

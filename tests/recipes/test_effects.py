@@ -177,6 +177,12 @@ def test_a_row_holds_when_only_its_words_change(measure, tmp_path: Path, monkeyp
     assert again["long"] == {**first["long"], "what": "longer"}
 
 
+def test_a_picture_that_cannot_be_is_refused_before_anything_is_trained(measure, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(effects.dragoman, "train", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(DragomanError, match="no such picture format"):
+        measure("--picture", "effects.gif")
+
+
 def test_an_unknown_means_is_refused(measure, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         measure("--only", "magic")

@@ -194,8 +194,7 @@ def _choose_readings(choices: _Choices, data: Prepared, size: Size, *, symbols: 
         choices.choose("model", "learns more of Tatoeba and Multi30k", {"right_to_left": True})
     model = choices.config.model
     if not model.right_to_left:
-        off = {"right_to_left": False, "right_to_left_decoder": model.right_to_left_decoder or "shared"}
-        choices.config = choices.config.replace({"model": model.replace(off)})
+        choices.config = choices.config.replace({"model": model.as_built()})
     elif symbols:
         choices.choose("model", "another one gave nothing on CMUdict", {"right_to_left_decoder": "shared"})
     else:
