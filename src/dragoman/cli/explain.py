@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 StageNames = Annotated[
     list[str] | None,
-    typer.Option(help="Only this, or what begins so, or '*.weights'; text, steps, training, checks.", metavar="NAME"),
+    typer.Option(
+        help="Only this, or what begins so, or '*.weights'; text, steps, ranking, training, checks.", metavar="NAME"
+    ),
 ]
 Numbers = Annotated[
     int | None, typer.Option(help="Show every stage with so many numbers a row; 0 is shapes only.", min=0, metavar="N")

@@ -30,8 +30,22 @@ def in_directions(search: Search, read: Reader, options: DecodingConfig, right_t
     Args:
         search: from left to right.
         read: reads outputs from right to left.
-        options: `right_to_left_weight` is the share of the latter; half of it where unset and learned. Where there is
-            but one output for a source, or outputs are drawn, nothing is ranked.
+        options: of the search (`right_to_left_share`).
+        right_to_left: whether the model learned the latter.
+
+    Raises:
+        ConfigError: it is wanted and was not learned.
+    """
+    weight = right_to_left_share(options, right_to_left)
+    return partial(search_both_ways, search, read, weight) if weight else search
+
+
+def right_to_left_share(options: DecodingConfig, right_to_left: bool) -> float:
+    """The share of the reading from right to left in what outputs are ranked by.
+
+    Args:
+        options: `right_to_left_weight` is that share; half where unset and learned. Where there is but one output for a
+            source, or outputs are drawn, nothing is ranked: 0.
         right_to_left: whether the model learned that.
 
     Raises:
@@ -42,7 +56,7 @@ def in_directions(search: Search, read: Reader, options: DecodingConfig, right_t
         hint = "train with model.right_to_left = true, or leave decoding.right_to_left_weight out"
         raise ConfigError("the model did not learn to read from right to left", found=weight, hint=hint)
     weight = WEIGHT if weight is None and right_to_left else weight or 0.0
-    return partial(search_both_ways, search, read, weight) if weight and options.is_beam_search else search
+    return weight if options.is_beam_search else 0.0
 
 
 def search_both_ways(search: Search, read: Reader, weight: float, request: IdRequest) -> list[list[Hypothesis]]:
@@ -61,9 +75,24 @@ def search_both_ways(search: Search, read: Reader, weight: float, request: IdReq
     behind = read(request.framed, [[one.tokens for one in hypotheses] for hypotheses in found])
     ranked = []
     for hypotheses, values in zip(found, behind, strict=True):
-        both = [_scored(one, value, weight, options) for one, value in zip(hypotheses, values, strict=True)]
+        both = [ranked_by_both(one, value, weight, options) for one, value in zip(hypotheses, values, strict=True)]
         ranked.append(sorted(both, key=lambda one: -one.score)[: options.n_best])
     return ranked
+
+
+def ranked_by_both(one: Hypothesis, behind: float, weight: float, options: DecodingConfig) -> Hypothesis:
+    """A hypothesis whose score is of both readings.
+
+    Args:
+        one: with its log-probability from left to right.
+        behind: the same from right to left.
+        weight: the share of the latter.
+        options: with the length penalty.
+    """
+    both = (1 - weight) * one.log_probability + weight * behind
+    length = len(one.tokens) + 1
+    score = hypothesis_score(both, length, options.length_penalty, options.length_penalty_formula)
+    return replace(one, score=score, right_to_left=behind)
 
 
 def read_whole(
@@ -88,9 +117,3 @@ def read_whole(
     )
     values = iter([hypotheses[0].log_probability for hypotheses in found])
     return [[next(values) for _ in some] for some in outputs]
-
-
-def _scored(one: Hypothesis, behind: float, weight: float, options: DecodingConfig) -> Hypothesis:
-    both = (1 - weight) * one.log_probability + weight * behind
-    length = len(one.tokens) + 1
-    return replace(one, score=hypothesis_score(both, length, options.length_penalty, options.length_penalty_formula))

@@ -26,12 +26,14 @@ class Hypothesis:
         log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
         score: what hypotheses are ranked by (`hypothesis_score`).
         token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
+        right_to_left: the same as `log_probability`, read from the end; None where nobody asked.
     """
 
     tokens: tuple[int, ...]
     log_probability: float
     score: float
     token_log_probabilities: tuple[float, ...] = ()
+    right_to_left: float | None = None
 
 
 def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: DecodingConfig) -> Hypothesis:

@@ -29,6 +29,7 @@ from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.gaps import explain_filling
+from dragoman.inspection.ranking import as_found, candidates, ranked_by
 from dragoman.inspection.recalling import recall
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
@@ -40,7 +41,7 @@ R = TypeVar("R", IdRequest, SearchRequest)
 _WITH_DATASTORE = (
     "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
 )
-_FROM_BOTH_ENDS = "The output is the best of the beam by both readings; what is shown is read from left to right."
+_FROM_BOTH_ENDS = "The beam was ranked by both readings; stages and steps are those from left to right."
 
 
 def explain(
@@ -70,7 +71,7 @@ def explain(
         DataError: the text is empty or longer than 256 pieces.
         ModelError: there is no model, it is damaged, or it is of a kind that has no such stages.
     """
-    changes: dict[str, Any] = {"beam_size": beam_size, "n_best": 1, "sampling": False, "min_length": 0}
+    changes: dict[str, Any] = {"beam_size": beam_size, "n_best": beam_size, "sampling": False, "min_length": 0}
     if max_length is not None:
         if max_length > MAX_PIECES:
             expected = f"a max_length of {MAX_PIECES} or less"
@@ -123,8 +124,8 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     source = pad_rows([[*ids, EOS]], translator.device)
     runner = translator.runner
     find = in_directions(runner.find, runner.read_backwards, options, translator.right_to_left)
-    [[best, *_]] = find(_shown(IdRequest([ids], options)))
-    written = best.tokens
+    [found] = find(_shown(IdRequest([ids], options)))
+    written = found[0].tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
 
@@ -140,6 +141,9 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
         notes = (_WITH_DATASTORE,)
     notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
+    wanted = None if target is None else as_found(translator, ids, shown, options)
+    ranking = candidates(found, wanted, tokenizers.target.decode, options)
+    trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, translator.right_to_left))
     if target is None:
         return trace
     logits = [views(model, source, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
@@ -151,15 +155,17 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
     request = SearchRequest(nothing, [len(prompt)], options, [prompt], never=(PAD, BOS, UNK))
-    [[best, *_]] = search(engine, _shown(request))
-    written = best.tokens
+    [found] = search(engine, _shown(request))
+    written = found[0].tokens
     output = framed(tokenizer, completer.text(text, prompt, written), [*written, EOS])
     given = framed(tokenizer, output.text, [BOS, *written])
     inputs = pad_rows([given.ids], engine.device)
     assert not isinstance(engine.model, MaskedLM)
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
-    return subject.trace(None, given, output, search=_search_name(options), steps=steps)
+    trace = subject.trace(None, given, output, search=_search_name(options), steps=steps)
+    ranking = candidates(found, None, lambda one: completer.text(text, prompt, one), options)
+    return replace(trace, ranking=ranking, ranked_by=ranked_by(options, False))
 
 
 def _shown(request: R) -> R:

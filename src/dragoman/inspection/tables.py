@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from jaxtyping import Shaped
@@ -41,6 +42,15 @@ def cells(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text in lines of at most so many columns, cut between words where there are blanks; [] if it is empty."""
+    from rich.cells import chop_cells
+
+    printed = printable(text)
+    lines = textwrap.wrap(printed, width, break_long_words=False)
+    return [part for line in lines for part in chop_cells(line, width)]
 
 
 def shown(piece: str) -> str:

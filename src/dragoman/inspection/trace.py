@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.inspection.stage import Stage
 
 # What `select` takes besides the names of stages.
-PARTS = ("text", "steps", "training", "checks")
+PARTS = ("text", "steps", "ranking", "training", "checks")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,31 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """An output that a search finished, or the target that was given, and what it is ranked by.
+
+    Attributes:
+        text: the string.
+        length: its pieces, and `</s>`.
+        log_probability: natural logarithm, from left to right.
+        right_to_left: the same, read from the end; None where outputs are ranked by one reading.
+        alone: the score by the reading from left to right alone.
+        score: what outputs are ranked by.
+        found: whether the search finished it.
+        wanted: whether it is the target that was given.
+    """
+
+    text: str
+    length: int
+    log_probability: float
+    right_to_left: float | None
+    alone: float
+    score: float
+    found: bool = True
+    wanted: bool = False
+
+
+@dataclass(frozen=True)
 class Position:
     """One position of the training view.
 
@@ -160,12 +185,14 @@ class Trace:
         search: how it was searched for.
         stages: in the order of computation.
         steps: what the model was given and predicted, one piece at a time.
+        ranking: what the search finished, best first, and a given target among it; empty where nothing was ranked.
+        ranked_by: the formula of its scores.
         training: the positions of the training view, if a target was given.
         checks: proofs that what is shown is what the model computes.
         schedule: the run's training settings, if known.
         positions: the first rows of the position table.
         notes: what the reader should know, such as a text without gaps.
-        parts: which of `text`, `steps`, `training` and `checks` are selected.
+        parts: which of `text`, `steps`, `ranking`, `training` and `checks` are selected.
     """
 
     family: str
@@ -178,6 +205,8 @@ class Trace:
     search: str
     stages: tuple[Stage, ...]
     steps: tuple[Step, ...] = ()
+    ranking: tuple[Candidate, ...] = ()
+    ranked_by: str = ""
     training: tuple[Position, ...] = ()
     checks: tuple[Check, ...] = ()
     schedule: TrainingConfig | None = None
@@ -206,7 +235,7 @@ class Trace:
 
         Args:
             names: of stages; or what the dotted names begin with (`encoder.layers.0`), or patterns (`*.weights`); or
-                `text`, `steps`, `training`, `checks`. All if there is none.
+                `text`, `steps`, `ranking`, `training`, `checks`. All if there is none.
             layer: only stages of the layers with this number, from 0, of encoder and decoder.
             head: only stages that have heads, and of these only this head, from 0.
 
@@ -236,6 +265,9 @@ class Trace:
         if name in PARTS:
             if name == "training" and not self.training:
                 raise ConfigError("there is no training view", hint="give a target (--target TEXT)")
+            if name == "ranking" and not self.ranking:
+                hint = "search with a beam (--beam-size 4), or give a target (--target TEXT)"
+                raise ConfigError("there was nothing to rank", expected="two outputs or more", found="one", hint=hint)
             return set()
         known = self.stage_names
         found = {one for one in known if one == name or one.startswith(f"{name}.") or fnmatchcase(one, name)}
@@ -268,6 +300,8 @@ class Trace:
         tree["stages"] = [stage.to_dict(numbers=numbers) for stage in self.stages]
         if "steps" in self.parts:
             tree |= {"search": self.search, "steps": [asdict(step) for step in self.steps]}
+        if "ranking" in self.parts and self.ranking:
+            tree["ranking"] = {"by": self.ranked_by, "outputs": [asdict(one) for one in self.ranking]}
         if "training" in self.parts and self.training:
             tree["training"] = [asdict(position) for position in self.training]
         if "checks" in self.parts:

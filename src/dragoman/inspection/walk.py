@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from dragoman.inspection.stage import Stage
-from dragoman.inspection.tables import ROWS, cells, number, printable, shown, stage_numbers, table
-from dragoman.inspection.trace import PARTS, Step, Text, Trace
+from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
+from dragoman.inspection.trace import PARTS, Candidate, Step, Text, Trace
 
 WIDTH = 100
 # Of a selection, unless it is said.
@@ -54,6 +54,7 @@ def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
             yield from _in_full(stage, NUMBERS if numbers is None else numbers)
     for part, title, tell in (
         ("steps", f"Step by step ({trace.search})", _steps),
+        ("ranking", "What was finished, and how it was ranked", _ranking),
         ("training", "The training view: the whole target at once, beside one piece at a time", _training),
         ("checks", "What was checked", _checks),
     ):
@@ -201,6 +202,51 @@ def _recalled(steps: Sequence[Step]) -> Iterator[str]:
         yield "   states nearest to the model's with which share, and a known target in which it did:"
         yield ""
         yield from table([["", "by both", "weight", "followed by", "in"], *rows], 3, left=5)
+
+
+def _ranking(trace: Trace) -> Iterator[str]:
+    if not trace.ranking:
+        return
+    both = trace.ranking[0].right_to_left is not None
+    yield from _wrapped(f"score = {trace.ranked_by}, the length with </s>; ▸ is written.", 3)
+    if both:
+        yield "   P→ is read from left to right, P← from the end, → alone is the score without the latter."
+    yield ""
+    rows = [["", "score", *(["→ alone", "log P→", "log P←"] if both else ["log P"]), "length"]]
+    written = next(one for one in trace.ranking if one.found)
+    for place, one in enumerate(trace.ranking, 1):
+        mark = "▸" if one is written else " "
+        values = [one.score, *([one.alone] if both else []), one.log_probability]
+        values += [one.right_to_left] if one.right_to_left is not None else []
+        rows.append([f"{mark} {place}{' target' if one.wanted else ''}", *map(number, values), str(one.length)])
+    first, *numbers = table(rows, 3)
+    yield first
+    room = WIDTH - cells(max(numbers, key=cells)) - 2
+    for line, one in zip(numbers, trace.ranking, strict=True):
+        begin, *others = folded(one.text, room) or [""]
+        yield f"{line}  {begin}"
+        for more in others:
+            yield " " * (cells(line) + 2) + more
+    yield from _verdict(trace.ranking, written)
+
+
+def _verdict(ranking: Sequence[Candidate], written: Candidate) -> Iterator[str]:
+    """Whose error it is that the target was not written; without one, what the second reading changed."""
+    wanted = next((one for one in ranking if one.wanted), None)
+    first = max((one for one in ranking if one.found), key=lambda one: one.alone)
+    if wanted is None:
+        line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
+    elif wanted is written:
+        line = "The target is what is written."
+    elif wanted.score > written.score:
+        line = (
+            "The target scores higher than what is written, and was not found: a search error. A wider beam may help."
+        )
+    else:
+        line = "What is written scores higher than the target: a model error. No wider beam would help."
+    if line:
+        yield ""
+        yield f"   {line}"
 
 
 def _given(step: Step) -> str:

@@ -1,0 +1,83 @@
+"""What a search finished and how it was ranked, with a known target among it: who is wrong, the search or the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dragoman.config import DecodingConfig
+from dragoman.decoding import Translator
+from dragoman.decoding.both_ways import ranked_by_both, right_to_left_share
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, hypothesis_score
+from dragoman.inspection.trace import Candidate
+
+
+def candidates(
+    found: Sequence[Hypothesis],
+    target: Hypothesis | None,
+    text: Callable[[Sequence[int]], str],
+    options: DecodingConfig,
+) -> tuple[Candidate, ...]:
+    """The outputs of a search, best first, the target in its place; none where there is nothing to rank.
+
+    Args:
+        found: best first.
+        target: what should have been found, if that is known.
+        text: the string of some ids.
+        options: of the search.
+    """
+    if target is not None and target.tokens not in [one.tokens for one in found]:
+        found = sorted([*found, target], key=lambda one: -one.score)
+    elif len(found) < 2 and target is None:
+        return ()
+    wanted = None if target is None else target.tokens
+    return tuple(
+        Candidate(
+            text=text(one.tokens),
+            length=len(one.tokens) + 1,
+            log_probability=one.log_probability,
+            right_to_left=one.right_to_left,
+            alone=_alone(one, options),
+            score=one.score,
+            found=one is not target,
+            wanted=one.tokens == wanted,
+        )
+        for one in found
+    )
+
+
+def _alone(one: Hypothesis, options: DecodingConfig) -> float:
+    alpha, formula = options.length_penalty, options.length_penalty_formula
+    return hypothesis_score(one.log_probability, len(one.tokens) + 1, alpha, formula)
+
+
+def as_found(
+    translator: Translator, source: Sequence[int], target: Sequence[int], options: DecodingConfig
+) -> Hypothesis:
+    """A target as the hypothesis that it would be, had the search found it.
+
+    Args:
+        translator: of one model.
+        source: ids, unframed.
+        target: likewise.
+        options: of the search.
+    """
+    only = options.replace({"beam_size": 1, "n_best": 1, "max_length": max(1, len(target)), "no_repeat_ngram": 0})
+    [[one]] = translator.runner.find(IdRequest([source], only, [target]))
+    weight = right_to_left_share(options, translator.right_to_left)
+    if not weight:
+        return one
+    [[behind]] = translator.runner.read_backwards(IdRequest([source], only).framed, [[one.tokens]])
+    return ranked_by_both(one, behind, weight, options)
+
+
+def ranked_by(options: DecodingConfig, right_to_left: bool) -> str:
+    """The formula of a score, as the columns of a ranking name its parts."""
+    weight = right_to_left_share(options, right_to_left)
+    both = f"({1 - weight:g} · log P→ + {weight:g} · log P←)" if weight else "log P"
+    alpha = options.length_penalty
+    if alpha == 0:
+        return both.strip("()")
+    if options.length_penalty_formula == "reward":
+        return f"{both.strip('()')} + {alpha:g} · length"
+    base = "((5 + length) / 6)" if options.length_penalty_formula == "gnmt" else "length"
+    return f"{both} / {base}" + ("" if alpha == 1 else f"^{alpha:g}")
