@@ -45,13 +45,16 @@ def test_outputs_are_ranked_by_the_mean_of_both_readings(weight: float | None, p
     share, changed = 0.5 if weight is None else weight, 0
     for text, plain, ranked in zip(texts, forwards, found, strict=True):
         ids, target = translator.tokenizers.source.encode(text), translator.tokenizers.target
-        expected = {}
+        expected, backwards = {}, {}
         for one in plain.alternatives:
-            value = behind(translator.transformers[0], ids, tuple(target.encode(one.text)))
+            assert one.right_to_left is None
+            backwards[one.text] = value = behind(translator.transformers[0], ids, tuple(target.encode(one.text)))
             both = (1 - share) * one.log_probability + share * value
             expected[one.text] = both / ((5 + len(one.tokens) + 1) / 6) ** penalty
         scores = {one.text: one.score for one in ranked.alternatives}
         assert scores == pytest.approx(expected, abs=1e-9)
+        assert {one.text: one.right_to_left for one in ranked.alternatives} == pytest.approx(backwards, abs=1e-9)
+        assert ranked.right_to_left == ranked.alternatives[0].right_to_left
         assert list(scores.values()) == sorted(scores.values(), reverse=True)
         assert ranked.text == max(expected, key=lambda one: expected[one])
         # What an output's tokens are worth is still said from left to right.

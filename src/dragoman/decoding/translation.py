@@ -18,6 +18,7 @@ class Alternative:
         token_scores: natural log-probability of each piece, then that of `</s>`.
         finished: the model ended it; if not, it was cut at `max_length`.
         alignment: (source piece, output piece) positions from cross-attention, if asked for.
+        right_to_left: as `log_probability`, read from the end; None where outputs are ranked by one reading.
     """
 
     text: str
@@ -27,6 +28,7 @@ class Alternative:
     token_scores: tuple[float, ...]
     finished: bool = field(default=True, kw_only=True)
     alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
+    right_to_left: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

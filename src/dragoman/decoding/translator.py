@@ -361,6 +361,7 @@ class Translator:
                 hypothesis.token_log_probabilities,
                 finished=is_finished(hypothesis, max_length),
                 alignment=None if pairs is None else tuple(pairs),
+                right_to_left=hypothesis.right_to_left,
             )
             for hypothesis, pairs in zip(hypotheses, aligned, strict=True)
         ]
@@ -371,6 +372,7 @@ class Translator:
             source_tokens=tuple(self.tokenizers.source.pieces(ids)),
             alternatives=tuple(outputs),
             alignment=best.alignment,
+            right_to_left=best.right_to_left,
             truncated=truncated,
             finished=best.finished,
         )  # fmt: skip
