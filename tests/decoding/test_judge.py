@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.data import TokenStore
 from dragoman.decoding import Translator, evaluate, evaluate_outputs, training_words
-from dragoman.decoding.judge import count_unknown, read_test_set
+from dragoman.decoding.judge import count_unknown, error_kinds, read_test_set
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import score
 from end_to_end import small
@@ -137,6 +137,14 @@ def test_a_breakdown_knows_what_the_model_knows(translator: Translator, tmp_path
     assert [(one.label, one.lines) for one in result.breakdown.by_unknown] == [("none", 10), ("1", 1), ("2 or more", 1)]
     assert result.unfinished == result.breakdown.faults.cut == tuple(range(1, 13))
     assert len(result.worst.sentences) == 3
+    assert result.breakdown.errors == error_kinds(
+        translator, translator.translate_with(texts, options), result.references, options
+    )
+    drawn = evaluate(
+        translator, source, reference, decoding=options.replace({"sampling": True}), bootstrap=10, breakdown=True
+    )
+    assert drawn.breakdown is not None
+    assert drawn.breakdown.errors is None
     tree = json.loads(json.dumps(result.to_dict()))
     assert tree["unfinished"] == list(range(1, 13))
     assert {"breakdown", "worst"} <= tree.keys()

@@ -35,10 +35,15 @@ def test_evaluate_tells_where_the_faults_are(dragoman: Command, model: Path, fil
     found = dragoman(*arguments, "--breakdown", "--worst", 2)
     assert (found.status, found.err) == (0, "")
     assert found.lines[: len(plain.lines)] == plain.lines
-    for title in ("By source length", "By unknown pieces in the source", "Faulty outputs", "Worst by chrF2"):
+    own = "Outputs and references, by the model's own score"
+    for title in ("By source length", "By unknown pieces in the source", "Faulty outputs", own, "Worst by chrF2"):
         assert title in found.lines
     tree = json.loads(dragoman(*arguments, "--breakdown", "--worst", 2, "--json").out)
     assert sum(group["lines"] for group in tree["breakdown"]["by_length"]) == 12
+    errors = tree["breakdown"]["errors"]
+    assert sorted(line for lines in errors.values() for line in lines) == list(range(1, 13))
+    [line] = [line for line in found.lines if line.endswith(" ".join(map(str, errors["model"][:6])) + " ...")]
+    assert line.split()[:4] == ["scores", "above", "them:", "model"]
     assert [f"line {one['line']}: {one['value']:.2f}" in found.lines for one in tree["worst"]["sentences"]] == [
         True
     ] * 2
@@ -53,6 +58,7 @@ def test_evaluate_scores_outputs_from_elsewhere(
     found = dragoman(*arguments, "--breakdown", "--report", tmp_path / "page.md")
     assert (found.status, found.err) == (0, "")
     assert "75.00" in found.lines[0]
+    assert not any("model error" in line for line in found.lines)  # no model is there to be asked
     assert [line.split()[-2:] for line in found.lines if line.startswith(("empty", "copied", "looping"))] == [
         ["1", "1"], ["1", "2"], ["1", "12"],
     ]  # fmt: skip

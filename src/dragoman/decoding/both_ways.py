@@ -12,10 +12,10 @@ from functools import partial
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, IdRequest, hypothesis_score
-from dragoman.decoding.whole import search_rows
+from dragoman.decoding.whole import force_rows
 from dragoman.engines.native.model import NativeModel
 from dragoman.errors import ConfigError
-from dragoman.text.tokenizer import BOS, EOS, PAD
+from dragoman.text.tokenizer import BOS, EOS
 
 Search = Callable[[IdRequest], list[list[Hypothesis]]]
 # Of a batch: its framed sources, and outputs of each; gives the log-probability of each output read backwards.
@@ -101,7 +101,7 @@ def read_whole(
     outputs: Sequence[Sequence[Sequence[int]]],
     threads: int | None = None,
 ) -> list[list[float]]:
-    """A `Reader` that the native engine runs as a whole: each output is a search that may find nothing else.
+    """A `Reader` that the native engine runs as a whole.
 
     Args:
         model: packed weights whose positions the library knows.
@@ -111,9 +111,5 @@ def read_whole(
     """
     rows = [source for source, some in zip(sources, outputs, strict=True) for _ in some]
     backwards = [one[::-1] for some in outputs for one in some]
-    only = DecodingConfig(beam_size=1, loop_guard=0)
-    found = search_rows(
-        model, rows, only, [len(one) for one in backwards], backwards, begin=EOS, end=BOS, never=(PAD,), threads=threads
-    )
-    values = iter([hypotheses[0].log_probability for hypotheses in found])
+    values = iter(map(sum, force_rows(model, rows, backwards, begin=EOS, end=BOS, threads=threads)))
     return [[next(values) for _ in some] for some in outputs]

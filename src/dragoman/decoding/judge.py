@@ -11,10 +11,13 @@ from typing import Any
 
 from dragoman.config import DecodingConfig
 from dragoman.data import TokenStore
+from dragoman.decoding.known import as_found
+from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import (
     Breakdown,
+    ErrorKinds,
     Score,
     WorstSentences,
     break_down,
@@ -127,6 +130,7 @@ def evaluate(
         lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=[count_unknown(translator.tokenizers.own_source, text) for text in sources] if breakdown else None,
+        errors=error_kinds(translator, results, answers, options) if breakdown and not options.sampling else None,
     )  # fmt: skip
 
 
@@ -179,6 +183,7 @@ def evaluate_outputs(
         lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=None,
+        errors=None,
     )  # fmt: skip
 
 
@@ -227,6 +232,43 @@ def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
 
 
+def error_kinds(
+    translator: Translator,
+    results: Sequence[Translation],
+    references: Sequence[Sequence[str]],
+    options: DecodingConfig,
+) -> ErrorKinds:
+    """Of each output that is no reference, whether the search or the model is to blame.
+
+    Args:
+        translator: that wrote them.
+        results: its outputs; those of blank sources have no error.
+        references: what is right for each; the one that the model likes best counts.
+        options: of the search that found them.
+    """
+    encode, pieces = translator.tokenizers.target.encode, translator.tokenizers.target.pieces
+    kinds: dict[str, list[int]] = {"written": [], "model": [], "search": [], "unknown": []}
+    asked: list[tuple[int, list[int], list[int]]] = []
+    for number, (result, answers) in enumerate(zip(results, references, strict=True), 1):
+        if not result.source.strip():
+            continue
+        known = [ids for ids in map(encode, answers) if UNK not in ids]
+        if result.text in answers or result.tokens in [tuple(pieces(ids)) for ids in known]:
+            kinds["written"].append(number)
+        elif not known:
+            kinds["unknown"].append(number)
+        else:
+            read = translator.tokenizers.source.encode(result.source)[: options.max_source_length]
+            asked += [(number, read, ids) for ids in known]
+    best: dict[int, float] = {}
+    scored = as_found(translator, [one[1] for one in asked], [one[2] for one in asked], options)
+    for (number, _, _), one in zip(asked, scored, strict=True):
+        best[number] = max(one.score, best.get(number, one.score))
+    for number, value in best.items():
+        kinds["search" if value > results[number - 1].score else "model"].append(number)
+    return ErrorKinds(**{name: tuple(numbers) for name, numbers in kinds.items()})
+
+
 def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize: str | None) -> None:
     """Refuse metrics before anything is translated for them.
 
@@ -253,6 +295,7 @@ def _judge(
     worst: int,
     frequencies: Mapping[str, int] | None,
     unknown: Sequence[int] | None,
+    errors: ErrorKinds | None,
 ) -> Evaluation:
     """The same with scores, and with what else was asked for."""
     lines, answers, sources = outputs.hypotheses, outputs.references, outputs.sources or None
@@ -265,7 +308,7 @@ def _judge(
         parts = break_down(
             lines, answers, sources, metrics=metrics, target_language=target_language, lowercase=lowercase,
             tokenize=tokenize, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
-            cut=None if outputs.decoding is None else outputs.unfinished,
+            cut=None if outputs.decoding is None else outputs.unfinished, errors=errors,
         )  # fmt: skip
     if worst:
         sentences = worst_sentences(

@@ -22,7 +22,7 @@ from dragoman.decoding.remembering import Remembering
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
 from dragoman.decoding.translation import PairScore
-from dragoman.decoding.whole import search_rows
+from dragoman.decoding.whole import force_rows, search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
 from dragoman.engines.native.model import Readings
 from dragoman.errors import DataError, ModelError
@@ -115,6 +115,21 @@ class Runner:
                 seeds=request.seeds,
             ),
         )
+
+    def force(
+        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], options: DecodingConfig
+    ) -> list[list[float]]:
+        """What a search adds up for given outputs: log-probabilities of their tokens and ends, datastores asked too.
+
+        Args:
+            sources: framed ids.
+            outputs: one of each, unframed.
+            options: whether datastores have weight.
+        """
+        model = self.with_datastores(options)
+        if isinstance(model, NativeEngine) and model.native.knows_positions:
+            return force_rows(model.native, sources, outputs, threads=torch.get_num_threads())
+        return score_serial(model, pad_rows(sources, model.device), outputs)
 
     def read_backwards(
         self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[Sequence[int]]]

@@ -15,7 +15,7 @@ from dragoman.decoding.hypothesis import (
     make_hypothesis,
 )
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.text.tokenizer import BOS, EOS
+from dragoman.text.tokenizer import BOS, EOS, PAD
 
 
 def search_whole(model: NativeModel, request: IdRequest, threads: int | None = None) -> list[list[Hypothesis]]:
@@ -70,3 +70,31 @@ def search_rows(
         raise
     check_possible(found)
     return [[make_hypothesis(tokens[:-1], values, options) for tokens, values in outputs] for outputs in found]
+
+
+def force_rows(
+    model: NativeModel,
+    rows: Sequence[Sequence[int]],
+    outputs: Sequence[Sequence[int]],
+    *,
+    begin: int = BOS,
+    end: int = EOS,
+    threads: int | None = None,
+) -> list[list[float]]:
+    """Natural log-probability of each token of given outputs and of their end: searches that may find nothing else.
+
+    Args:
+        model: packed weights whose positions the library knows.
+        rows: framed ids of each source.
+        outputs: ids of each, unframed.
+        begin: the token before the first one.
+        end: the token after the last one.
+        threads: at most so many work on it; all there are if None.
+
+    Raises:
+        ModelError: the model gives NaN.
+    """
+    only = DecodingConfig(beam_size=1, loop_guard=0)
+    lengths = [len(one) for one in outputs]
+    found = search_rows(model, rows, only, lengths, outputs, begin=begin, end=end, never=(PAD,), threads=threads)
+    return [list(one.token_log_probabilities) for [one] in found]

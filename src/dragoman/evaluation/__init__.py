@@ -6,7 +6,7 @@ from dragoman.evaluation.breakdown import Breakdown, GroupScore, break_down
 from dragoman.evaluation.comparison import Comparison, compare
 from dragoman.evaluation.contrast import Contrast, SentencePair, contrast
 from dragoman.evaluation.edit_distance import edit_distance
-from dragoman.evaluation.faults import Faults, find_faults
+from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
 from dragoman.evaluation.metrics import METRICS
 from dragoman.evaluation.references import group_references
 from dragoman.evaluation.scores import Score, score
@@ -19,6 +19,7 @@ __all__ = [
     "Breakdown",
     "Comparison",
     "Contrast",
+    "ErrorKinds",
     "Faults",
     "GroupScore",
     "Score",

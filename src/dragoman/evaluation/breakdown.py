@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dragoman.errors import DataError
-from dragoman.evaluation.faults import Faults, find_faults
+from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
 from dragoman.evaluation.groups import LineGroup, group_by_length, group_by_unknown
 from dragoman.evaluation.metrics import Measurement, measure
 from dragoman.evaluation.references import References, reference_lists
@@ -48,6 +48,7 @@ class Breakdown:
         frequencies_of: where words were counted: "training targets" or "references".
         words: classes of words by frequency, rarest first.
         faults: lines whose output is wrong at a glance.
+        errors: what kept references from being written, if a model was there to be asked.
     """
 
     length_of: str
@@ -57,6 +58,7 @@ class Breakdown:
     frequencies_of: str
     words: tuple[WordClass, ...]
     faults: Faults
+    errors: ErrorKinds | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -68,6 +70,7 @@ class Breakdown:
             "frequencies_of": self.frequencies_of,
             "words": [one.to_dict() for one in self.words],
             "faults": asdict(self.faults),
+            "errors": None if self.errors is None else asdict(self.errors),
         }
 
 
@@ -83,6 +86,7 @@ def break_down(
     frequencies: Mapping[str, int] | None = None,
     unknown: Sequence[int] | None = None,
     cut: Collection[int] | None = None,
+    errors: ErrorKinds | None = None,
     bootstrap: int = 1000,
     seed: int = 1,
     confidence: float = 0.95,
@@ -100,6 +104,7 @@ def break_down(
         frequencies: how often each word (as `count_words` takes lines apart) stands in the training targets.
         unknown: for each item how many pieces of its source the model's vocabulary lacks.
         cut: numbers of the lines, from 1, that the model did not end, if known.
+        errors: what kept references from being written, if known.
         bootstrap: resampled test sets for the interval of each group; 0 leaves intervals out.
         seed: of the resampling.
         confidence: the share of resampled test sets that the intervals hold.
@@ -127,6 +132,7 @@ def break_down(
         frequencies_of="references" if frequencies is None else "training targets",
         words=tuple(word_classes(hypotheses, lists, frequencies=frequencies, lowercase=lowercase)),
         faults=find_faults(hypotheses, lists, sources, cut=cut),
+        errors=errors,
     )
 
 

@@ -50,6 +50,23 @@ class Faults:
         return tuple(sorted({line for one in fields(self) for line in getattr(self, one.name) or ()}))
 
 
+@dataclass(frozen=True)
+class ErrorKinds:
+    """Numbers of the lines, from 1, by what kept a reference from being written (Stahlberg and Byrne 2019).
+
+    Attributes:
+        written: nothing: it is the output.
+        model: the model finds its output likelier; no wider search would help.
+        search: the model finds a reference likelier than the output, and the search missed it.
+        unknown: its vocabulary lacks something of every reference.
+    """
+
+    written: tuple[int, ...] = ()
+    model: tuple[int, ...] = ()
+    search: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+
+
 def find_faults(
     hypotheses: Sequence[str],
     references: References,

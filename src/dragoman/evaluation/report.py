@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dragoman.evaluation.breakdown import Breakdown, GroupScore
 from dragoman.evaluation.comparison import Comparison
 from dragoman.evaluation.contrast import Contrast, SentencePair
-from dragoman.evaluation.faults import Faults
+from dragoman.evaluation.faults import ErrorKinds, Faults
 from dragoman.evaluation.scores import Score
 from dragoman.evaluation.tables import Table, fits
 from dragoman.evaluation.worst import SentenceScore, WorstSentences
@@ -19,6 +19,12 @@ _FAULTS = {
     "cut": "cut at the limit",
     "short": "far too short",
     "long": "far too long",
+}
+_ERRORS = {
+    "written": "is a reference",
+    "model": "scores above them: model error",
+    "search": "scores below one: search error",
+    "unknown": "they have unknown pieces",
 }
 _SHOWN = 6
 
@@ -35,7 +41,11 @@ def breakdown_tables(breakdown: Breakdown) -> list[Table]:
     )
     title = f"Words of the references by frequency in the {breakdown.frequencies_of}"
     tables.append(Table(title, ("frequency", "words", "recall", "precision", "F1"), tuple(rows)))
-    tables.append(_fault_table(breakdown.faults))
+    tables.append(_line_table("Faulty outputs", "fault", _FAULTS, breakdown.faults))
+    if breakdown.errors is not None:
+        tables.append(
+            _line_table("Outputs and references, by the model's own score", "output", _ERRORS, breakdown.errors)
+        )
     return tables
 
 
@@ -114,15 +124,15 @@ def _groups(title: str, unit: str, groups: Sequence[GroupScore]) -> Table:
     return whole if fits(whole) else table(lambda one: _number(one.value))
 
 
-def _fault_table(faults: Faults) -> Table:
+def _line_table(title: str, what: str, names: Mapping[str, str], found: Faults | ErrorKinds) -> Table:
     rows = []
-    for name in _FAULTS:
-        numbers = getattr(faults, name)
+    for name, label in names.items():
+        numbers = getattr(found, name)
         if numbers is None:
             continue
         more = " ..." if len(numbers) > _SHOWN else ""
-        rows.append((_FAULTS[name], f"{len(numbers):,}", " ".join(map(str, numbers[:_SHOWN])) + more))
-    return Table("Faulty outputs", ("fault", "outputs", "line numbers"), tuple(rows))
+        rows.append((label, f"{len(numbers):,}", " ".join(map(str, numbers[:_SHOWN])) + more))
+    return Table(title, (what, "outputs", "line numbers"), tuple(rows))
 
 
 def _with_interval(one: Score) -> str:

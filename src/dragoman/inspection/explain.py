@@ -24,12 +24,13 @@ from dragoman.decoding import (
 )
 from dragoman.decoding.both_ways import in_directions
 from dragoman.decoding.hypothesis import IdRequest, changed_options
+from dragoman.decoding.known import as_found
 from dragoman.decoding.language_model import family_of
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.gaps import explain_filling
-from dragoman.inspection.ranking import as_found, candidates, ranked_by
+from dragoman.inspection.ranking import candidates, ranked_by
 from dragoman.inspection.recalling import recall
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
@@ -141,7 +142,7 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
         notes = (_WITH_DATASTORE,)
     notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
-    wanted = None if target is None else as_found(translator, ids, shown, options)
+    wanted = None if target is None else as_found(translator, [ids], [shown], options)[0]
     ranking = candidates(found, wanted, tokenizers.target.decode, options)
     trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, translator.right_to_left))
     if target is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Translator
-from dragoman.decoding.both_ways import ranked_by_both, right_to_left_share
-from dragoman.decoding.hypothesis import Hypothesis, IdRequest, hypothesis_score
+from dragoman.decoding.both_ways import right_to_left_share
+from dragoman.decoding.hypothesis import Hypothesis, hypothesis_score
 from dragoman.inspection.trace import Candidate
 
 
@@ -48,26 +47,6 @@ def candidates(
 def _alone(one: Hypothesis, options: DecodingConfig) -> float:
     alpha, formula = options.length_penalty, options.length_penalty_formula
     return hypothesis_score(one.log_probability, len(one.tokens) + 1, alpha, formula)
-
-
-def as_found(
-    translator: Translator, source: Sequence[int], target: Sequence[int], options: DecodingConfig
-) -> Hypothesis:
-    """A target as the hypothesis that it would be, had the search found it.
-
-    Args:
-        translator: of one model.
-        source: ids, unframed.
-        target: likewise.
-        options: of the search.
-    """
-    only = options.replace({"beam_size": 1, "n_best": 1, "max_length": max(1, len(target)), "no_repeat_ngram": 0})
-    [[one]] = translator.runner.find(IdRequest([source], only, [target]))
-    weight = right_to_left_share(options, translator.right_to_left)
-    if not weight:
-        return one
-    [[behind]] = translator.runner.read_backwards(IdRequest([source], only).framed, [[one.tokens]])
-    return ranked_by_both(one, behind, weight, options)
 
 
 def ranked_by(options: DecodingConfig, right_to_left: bool) -> str:
