@@ -42,7 +42,7 @@ class Size:
     """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
 
     Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_ends` the targets of
-    pairs of text are learned from their end too.
+    pairs of text are learned from their end too: BLEU on dev 29.67 in place of 28.04 for 6,000 captions of Multi30k.
     """
 
     below: float
@@ -58,7 +58,7 @@ class Size:
 # Text, 4 + 2 layers in place of 2 + 2: BLEU on dev 41.69 in place of 40.58 (Multi30k en-de), 33.65 in place of 32.64
 # (Tatoeba zh-en). So the row after it has four encoder layers too; it was not run.
 SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60),
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60, both_ends=True),
     Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_ends=True),
     Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
     Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
