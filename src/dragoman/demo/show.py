@@ -53,7 +53,7 @@ def demo_config(out: Path, corpus: Path, direction: str = "zh-en") -> TrainConfi
             "tokenizer": {**kinds, "joint": False},
             "model": {
                 "d_model": 128, "d_ff": 512, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2,
-                "dropout": 0.1, "tie_embeddings": "decoder", "positions": "interleaved",
+                "dropout": 0.1, "tie_embeddings": "decoder", "positions": "interleaved", "right_to_left": False,
             },
             "training": {
                 "batch_tokens": 1024, "optimizer": "muon", "schedule": "cosine", "learning_rate": 2e-3,
