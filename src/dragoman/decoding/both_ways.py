@@ -111,5 +111,5 @@ def read_whole(
     """
     rows = [source for source, some in zip(sources, outputs, strict=True) for _ in some]
     backwards = [one[::-1] for some in outputs for one in some]
-    values = iter(map(sum, force_rows(model, rows, backwards, begin=EOS, end=BOS, threads=threads)))
-    return [[next(values) for _ in some] for some in outputs]
+    found = iter(force_rows(model, rows, backwards, begin=EOS, end=BOS, threads=threads))
+    return [[next(found).log_probability for _ in some] for some in outputs]

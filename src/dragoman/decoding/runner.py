@@ -128,7 +128,8 @@ class Runner:
         """
         model = self.with_datastores(options)
         if isinstance(model, NativeEngine) and model.native.knows_positions:
-            return force_rows(model.native, sources, outputs, threads=torch.get_num_threads())
+            found = force_rows(model.native, sources, outputs, threads=torch.get_num_threads())
+            return [list(one.token_log_probabilities) for one in found]
         return score_serial(model, pad_rows(sources, model.device), outputs)
 
     def read_backwards(

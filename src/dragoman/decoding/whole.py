@@ -80,8 +80,8 @@ def force_rows(
     begin: int = BOS,
     end: int = EOS,
     threads: int | None = None,
-) -> list[list[float]]:
-    """Natural log-probability of each token of given outputs and of their end: searches that may find nothing else.
+) -> list[Hypothesis]:
+    """Given outputs as hypotheses, without length penalty: searches that may find nothing else.
 
     Args:
         model: packed weights whose positions the library knows.
@@ -94,7 +94,7 @@ def force_rows(
     Raises:
         ModelError: the model gives NaN.
     """
-    only = DecodingConfig(beam_size=1, loop_guard=0)
+    only = DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
     lengths = [len(one) for one in outputs]
     found = search_rows(model, rows, only, lengths, outputs, begin=begin, end=end, never=(PAD,), threads=threads)
-    return [list(one.token_log_probabilities) for [one] in found]
+    return [one for [one] in found]

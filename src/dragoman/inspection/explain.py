@@ -72,7 +72,7 @@ def explain(
         DataError: the text is empty or longer than 256 pieces.
         ModelError: there is no model, it is damaged, or it is of a kind that has no such stages.
     """
-    changes: dict[str, Any] = {"beam_size": beam_size, "n_best": beam_size, "sampling": False, "min_length": 0}
+    changes: dict[str, Any] = {"beam_size": beam_size, "n_best": 1, "sampling": False, "min_length": 0}
     if max_length is not None:
         if max_length > MAX_PIECES:
             expected = f"a max_length of {MAX_PIECES} or less"
@@ -125,7 +125,7 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     source = pad_rows([[*ids, EOS]], translator.device)
     runner = translator.runner
     find = in_directions(runner.find, runner.read_backwards, options, translator.right_to_left)
-    [found] = find(_shown(IdRequest([ids], options)))
+    [found] = find(_shown(IdRequest([ids], _all_of(options))))
     written = found[0].tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -155,7 +155,7 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     tokenizer = completer.tokenizer
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
-    request = SearchRequest(nothing, [len(prompt)], options, [prompt], never=(PAD, BOS, UNK))
+    request = SearchRequest(nothing, [len(prompt)], _all_of(options), [prompt], never=(PAD, BOS, UNK))
     [found] = search(engine, _shown(request))
     written = found[0].tokens
     output = framed(tokenizer, completer.text(text, prompt, written), [*written, EOS])
@@ -174,6 +174,11 @@ def _shown(request: R) -> R:
     if max(request.max_lengths) <= MAX_PIECES:
         return request
     return replace(request, options=request.options.replace({"max_length": MAX_PIECES}))
+
+
+def _all_of(options: DecodingConfig) -> DecodingConfig:
+    """The same search, with all that the beam finishes."""
+    return options.replace({"n_best": options.beam_size})
 
 
 def _search_name(options: DecodingConfig) -> str:

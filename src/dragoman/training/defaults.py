@@ -6,7 +6,7 @@ sequence of symbols (it has a word vocabulary of 1,000 entries at most) there ma
 is 0.1; whether sources are read with matches is decided when the corpus is prepared (`text.choices`). An update has
 T/150 target tokens, within 1024 (2048 beyond the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models
 of pairs have rotary positions, those of text a length penalty of 1.0, or when training ends another that 100 dev lines
-or more prove to be better. In the second row targets that are text are learned from both ends, by a decoder each.
+or more prove to be better. In the first two rows targets that are text are learned from both ends, by a decoder each.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
