@@ -11,7 +11,7 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "inspection", "serving", "training", "export", "decoding", "evaluation", "engines", "models", "data",
-    "text", "profiles", "markov", "nn", "config", "files", "errors", "lazy",
+    "text", "profiles", "markov", "nn", "config", "files", "errors", "lazy", "pace",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

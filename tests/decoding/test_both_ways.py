@@ -151,6 +151,27 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
             assert found[row] == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_pairs_are_scored_by_both_readings(decoder: str, members: int) -> None:
+    translator, sources, targets = (
+        reader(members=members, decoder=decoder),
+        small.sentences(9),
+        small.sentences(9, seed=3),
+    )
+    models, tokenizers = translator.transformers, translator.tokenizers
+    targets[4] = ""
+    for one in translator.score(sources, targets):
+        ids, output = tokenizers.source.encode(one.source), tokenizers.target.encode(one.target)
+        framed = torch.tensor([[EOS, *output[::-1], BOS]])
+        with torch.no_grad():
+            each = [model.turned()(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1) for model in models]
+        log_probs = torch.stack(each).mean(0).log()[0].gather(1, framed[0, 1:, None])
+        assert one.right_to_left == pytest.approx(float(log_probs.sum()), abs=1e-9)
+    (alone,) = Translator(models, tokenizers).score(sources[:1], targets[:1])
+    assert alone.right_to_left is None
+
+
 @pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"right_to_left_weight": 0.0}, {"sampling": True}])
 def test_it_is_told_whether_a_search_asks_the_other_reading(changes: dict) -> None:
     translator = reader()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data import pace
+from dragoman import pace
 from dragoman.decoding import Datastore, datastore, make_datastore
 from dragoman.decoding.datastore import principal_directions
 from dragoman.decoding.scoring import pad_rows
@@ -181,7 +181,7 @@ def test_progress_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     lines: list[str] = []
     make_datastore(the_model(), PAIRS * 10, folder, report=lines.append)
     assert lines[0] == "datastore: the decoder's states at each token of 40 pairs"
-    assert lines[-2] == "datastore: tokens 120 of 120, about 0 s left"
+    assert lines[-2] == "datastore: tokens 120 of 120, about a second left"
     assert lines[-1] == "datastore: 120 tokens of 40 pairs, 0 MB"
     assert str(make_datastore(the_model(), PAIRS[:1], folder, report=lines.append)) == "3 tokens of 1 pair"
     assert "datastore: the decoder's states at each token of 1 pair" in lines

@@ -231,6 +231,18 @@ def test_scores_want_a_target_for_each_source_and_no_endless_one(words: Translat
         words.score(["ba", "ba"], ["ba", "ba " * 5000])
 
 
+def test_a_stream_of_pairs_is_scored_as_a_list_of_them(words: Translator) -> None:
+    sources, targets = small.sentences(7, seed=8), small.sentences(7, seed=9)
+    whole = words.score(sources, targets)
+    for chunk in (1, 3, 2048):
+        found = list(words.score_pairs(zip(sources, targets, strict=True), chunk=chunk))
+        assert [(one.source, one.target) for one in found] == list(zip(sources, targets, strict=True))
+        for one, expected in zip(found, whole, strict=True):
+            assert one.token_scores == pytest.approx(expected.token_scores, abs=1e-9)
+    with pytest.raises(DataError, match="line 5: a text is too long to be scored"):
+        list(words.score_pairs([("ba", "ba")] * 4 + [("ba", "ba " * 5000)], chunk=2))
+
+
 def test_an_ensemble_scores_with_the_mean_of_its_members_probabilities(words: Translator) -> None:
     several = small.translator(small.word_pair(), members=2)
     members = [Translator([model], several.tokenizers) for model in several.transformers]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.text import ReadCounts, lines, read_lines, scan_stream
+from dragoman.text import ReadCounts, count_lines, lines, read_lines, scan_stream
 from dragoman.text.lines import file_hash
 
 
@@ -42,6 +42,7 @@ def texts(path: Path, policy: lines.BadText = "stop") -> list[str]:
 def test_lines_end_at_lf_only(tmp_path: Path, name: str, data: bytes, expected: list[str]) -> None:
     if data or name == "a.txt":
         assert texts(write(tmp_path / name, data)) == expected
+        assert count_lines(tmp_path / name) == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,13 @@ def test_streams_follow_the_same_rules() -> None:
 def test_reading_is_lazy(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"first\n\xff\n")
     assert next(read_lines(path)).text == "first"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_lines_are_counted_across_blocks(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_BLOCK", size)
+    for data, count in ((b"a\n\nbc\n", 3), (b"a\n\nbc", 3), (b"\n\n\n", 3), (b"abcdef", 1)):
+        assert count_lines(write(tmp_path / "a.gz", data)) == count
 
 
 def test_file_hash_is_what_sha256sum_prints(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dragoman.cli.options import (
     input_lines,
     open_output,
     open_translator,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def translate(
     interactive = input_ is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else 2048, alignments or words
     lines = translator.translate_lines(
-        input_lines(input_), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
+        input_lines(input_, output), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
     )
     with open_output(output, input_) as stream:
         for number, result in enumerate(lines, 1):
@@ -186,4 +187,4 @@ def _pair_scores(
         raise ModelError(message, file=model, found="--source, --target", hint=hint)
     pairs = list(ParallelCorpus.from_files([source], [target]))
     translator = Translator.from_pretrained(model, device=device, engine="module")
-    return iter(translator.score([pair.source for pair in pairs], [pair.target for pair in pairs]))
+    return translator.score_pairs(told(((pair.source, pair.target) for pair in pairs), "pairs:", len(pairs)))

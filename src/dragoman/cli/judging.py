@@ -24,6 +24,7 @@ from dragoman.cli.options import (
     check_writable,
     open_translator,
     print_json,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def evaluate(
     translator, options = open_translator(model, ensemble, settings, named, **how)
     if breakdown:
         chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
-    result = run_evaluation(translator, source, reference, decoding=options, **chosen)
+    result = run_evaluation(translator, source, reference, decoding=options, report=tell, **chosen)
     if hypotheses is not None:
         _write_lines(hypotheses, result.hypotheses)
     return _show(result, " + ".join(map(str, (model, *(ensemble or [])))), report, as_json)

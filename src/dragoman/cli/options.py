@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedIOBase
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
+
+from dragoman.pace import paced
 
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig, TrainConfig
     from dragoman.decoding import Translator
+
+T = TypeVar("T")
 
 Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", metavar="MODEL")]
 Source = Annotated[
@@ -137,15 +140,39 @@ def open_translator(
     return translator, translator.options(decoding_settings(settings, named))
 
 
-def input_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input."""
-    from dragoman.text import read_lines, scan_stream
+def input_lines(path: Path | None, output: Path | None = None) -> Iterator[str]:
+    """The lines of a file, or of standard input; how many were used up is told now and then.
+
+    Args:
+        path: the file; standard input if None.
+        output: where what is made of them goes; standard output if None.
+    """
+    from dragoman.text import count_lines, read_lines, scan_stream
 
     if path is None:
-        return (line.text for line in scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input"))
-    lines = (line.text for line in read_lines(path))
-    # A file that cannot be read is told now, not when the output has been emptied for it.
-    return chain(list(islice(lines, 1)), lines)
+        lines = (line.text for line in scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input"))
+        return lines if sys.stdin.isatty() else told(lines, "lines:", output=output)
+    total = count_lines(path)  # a file that cannot be read is told now, not when the output has been emptied for it
+    return told((line.text for line in read_lines(path)), "lines:", total, output=output)
+
+
+def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:
+    """The same items, and now and then a line on standard error: how many were used up.
+
+    Args:
+        items: what is worked on.
+        what: are counted.
+        total: how many there are, if that is known.
+        output: where what is made of them goes; standard output, None, shows it by itself if it is a terminal.
+    """
+    if output is None and sys.stdout.isatty():
+        return iter(items)
+    return paced(items, tell, what, total)
+
+
+def tell(line: str) -> None:
+    """A line on standard error, at once."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def argument_text(text: str) -> str:
@@ -206,7 +233,3 @@ def print_json(value: object, indent: int | None = 2) -> None:
     from dragoman.files import json_text
 
     print(json_text(value, indent=indent))
-
-
-def silent(_: str) -> None:
-    """Tells nothing."""

@@ -27,8 +27,8 @@ from dragoman.cli.options import (
     Text,
     make_settings,
     print_json,
-    silent,
 )
+from dragoman.pace import silent
 
 
 def train(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -29,8 +27,9 @@ from dragoman.cli.options import (
     open_output,
     open_translator,
     print_json,
-    silent,
+    tell,
 )
+from dragoman.pace import silent
 
 T = TypeVar("T")
 
@@ -81,7 +80,6 @@ def tune(
         model, ensemble, settings, {}, device=device, engine=engine, precision=precision
     )
     how: dict[str, Any] = {"metric": metric, "group": group, "lowercase": lowercase, "tokenize": tokenize}
-    tell = partial(print, file=sys.stderr)
     result = run_tuning(translator, source, reference, decoding=options, report=tell, **how, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
@@ -170,7 +168,7 @@ def synthesize(
     counts = Counts(unit="lines")
     pairs = run_synthesis(
         translator,
-        input_lines(input_),
+        input_lines(input_, output),
         kind=kind,
         tag=None if tag is None else argument_text(tag),
         decoding=options,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.data.pace import Pace
 from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.files import write_new_file
+from dragoman.pace import Pace
 from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 POOL = "pool.npy"

@@ -32,6 +32,7 @@ from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import flush_directory, write_new_file
+from dragoman.pace import silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.text.matching_tokenizer import MatchingTokenizer
@@ -42,10 +43,6 @@ _BEFORE = {"data": {"fuzzy_matches": 0}}  # what data did that were prepared bef
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def prepare(
     directory: str | Path,
     *,
     tokenizers: TokenizerPair | None = None,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Prepared:
     """Read, report on, split, tokenise and store the pairs, or the text, of a config.
 

@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float, Float16, Int, UInt8
 from torch import Tensor
 
-from dragoman.data.pace import Pace
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.scoring import pad_rows
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.description import DATASTORE, WEIGHTS, read_config
 from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import Transformer
+from dragoman.pace import Pace, silent
 from dragoman.text.lines import file_hash
 from dragoman.text.tokenizer import BOS, EOS
 
@@ -41,10 +41,6 @@ _SEED = 1
 _PARTS = ("states", "tokens", "mean", "directions", "centres", "weight", "falloff", "temperature", "weights")
 Pair = tuple[Sequence[int], Sequence[int]]
 Autocast = Callable[[], AbstractContextManager[object]]
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def _pairs(count: int) -> str:
@@ -185,7 +181,7 @@ def make_datastore(
     *,
     like: Datastore | None = None,
     autocast: Autocast = nullcontext,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Datastore:
     """A datastore of pairs.
 

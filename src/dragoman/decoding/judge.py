@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from dragoman.evaluation import (
     worst_sentences,
 )
 from dragoman.evaluation.metrics import METRICS, check_language, measure
+from dragoman.pace import paced, silent
 from dragoman.text import UNK, Tokenizer, guess_language, read_lines
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -91,6 +92,7 @@ def evaluate(
     breakdown: bool = False,
     worst: int = 0,
     frequencies: Mapping[str, int] | None = None,
+    report: Callable[[str], None] = silent,
 ) -> Evaluation:
     """Translate a file and score the output against one or more reference files.
 
@@ -108,6 +110,7 @@ def evaluate(
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
         frequencies: how often words stand in the training targets; None for what a run directory knows.
+        report: takes a line of plain text now and then: how far the translation is.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
@@ -117,7 +120,8 @@ def evaluate(
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
     check_metrics(metrics, target_language or translator.languages.target, tokenize)
-    results = translator.translate_with(sources, options)
+    lines = paced(sources, report, "translated", len(sources))
+    results = list(translator.translate_lines(lines, options))
     if breakdown and frequencies is None and not isinstance(model, Translator):
         frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
     return _judge(

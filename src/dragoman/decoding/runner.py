@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.alignment import align
@@ -157,9 +159,22 @@ class Runner:
         return aligned
 
     def score(
-        self, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str], options: DecodingConfig
+        self,
+        tokenizers: TokenizerPair,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        options: DecodingConfig,
+        right_to_left: bool = False,
+        first: int = 0,
     ) -> list[PairScore]:
         """How likely the model finds each target, given its source, with its datastore if it has one.
+
+        Args:
+            tokenizers: of both sides.
+            sources, targets: a pair each.
+            options: whether datastores have weight.
+            right_to_left: whether the model learned to read targets from their end, and is to say that too.
+            first: number of the first pair in a longer series, for messages.
 
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
@@ -170,24 +185,22 @@ class Runner:
         target_ids = [tokenizers.target.encode(text) for text in targets]
         lengths = [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)]
         if lengths and max(lengths) > BATCH_TOKENS:
-            number = 1 + lengths.index(max(lengths))
+            number = first + 1 + lengths.index(max(lengths))
             limit = f"at most {BATCH_TOKENS - 1} tokens"
             raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
-        values: list[list[float]] = [[]] * len(sources)
+        found: list[PairScore | None] = [None] * len(sources)
         model = self.with_datastores(options)
         for rows in length_batches(lengths):
             batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.model.device)
             wanted = [target_ids[row] for row in rows]
-            alone = model is self.engines[0]
-            scored = score_parallel(self.engines[0], batch, wanted) if alone else score_serial(model, batch, wanted)
-            for row, one in zip(rows, scored, strict=True):
-                check_numbers(one)
-                values[row] = one
-        pieces = [tuple(tokenizers.target.pieces(ids)) for ids in target_ids]
-        return [
-            PairScore(source, target, sum(value), piece, tuple(value))
-            for source, target, piece, value in zip(sources, targets, pieces, values, strict=True)
-        ]
+            scored, behind = _forced(model, batch, wanted), [None] * len(rows)
+            if right_to_left:
+                behind = map(sum, _forced(self.turned, batch, [ids[::-1] for ids in wanted], begin=EOS, end=BOS))
+            for row, value, end in zip(rows, scored, behind, strict=True):
+                check_numbers(value)
+                pieces = tuple(tokenizers.target.pieces(target_ids[row]))
+                found[row] = PairScore(sources[row], targets[row], sum(value), pieces, tuple(value), end)
+        return [one for one in found if one is not None]
 
 
 def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
@@ -212,3 +225,17 @@ def make_runner(loaded: Sequence[Pretrained], engine: str, precision: str) -> Ru
 
 def _together(models: Sequence[NextTokenModel]) -> NextTokenModel:
     return models[0] if len(models) == 1 else Ensemble(models)
+
+
+def _forced(
+    model: NextTokenModel,
+    source: Int[Tensor, "batch src"],
+    targets: Sequence[Sequence[int]],
+    *,
+    begin: int = BOS,
+    end: int = EOS,
+) -> list[list[float]]:
+    """The log-probabilities of given targets; in one pass where the model can."""
+    if isinstance(model, ModuleEngine):
+        return score_parallel(model, source, targets, begin=begin, end=end)
+    return score_serial(model, source, targets, begin=begin, end=end)

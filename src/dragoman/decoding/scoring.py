@@ -53,10 +53,15 @@ def score_serial(
 
 
 def score_parallel(
-    engine: ModuleEngine, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]]
+    engine: ModuleEngine,
+    source: Int[Tensor, "batch src"],
+    targets: Sequence[Sequence[int]],
+    *,
+    begin: int = BOS,
+    end: int = EOS,
 ) -> list[list[float]]:
     """The same in one pass over all positions, for models that can: equal to `score_serial` up to rounding."""
-    framed = pad_rows([[BOS, *target, EOS] for target in targets], source.device)
+    framed = pad_rows([[begin, *target, end] for target in targets], source.device)
     return _unpadded(engine.token_log_probabilities(source, framed), targets)
 
 

@@ -62,6 +62,7 @@ class PairScore:
         log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
         tokens: the target's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.
+        right_to_left: as `log_probability`, read from the end; None where the model did not learn that.
     """
 
     source: str
@@ -69,6 +70,7 @@ class PairScore:
     log_probability: float
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
+    right_to_left: float | None = None
 
 
 def no_translation(text: str, *, alignments: bool) -> Translation:

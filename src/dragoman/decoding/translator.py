@@ -316,13 +316,20 @@ class Translator:
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
-        """How likely the model finds each target, given its source.
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0) -> list[PairScore]:
+        """How likely the model finds each target, given its source. `first` is the number of the first, for messages.
 
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
-        return self.runner.score(self.tokenizers, sources, targets, self.decoding)
+        return self.runner.score(self.tokenizers, sources, targets, self.decoding, self.right_to_left, first)
+
+    def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
+        """`score` for a stream of (source, target), `chunk` at a time, in order."""
+        from dragoman.text.lines import chunks
+
+        for number, some in enumerate(chunks(pairs, chunk)):
+            yield from self.score(*map(list, zip(*some, strict=True)), first=number * chunk)
 
     def _forced(self, prefix: str) -> list[int]:
         """The ids of a prefix; an unknown word among them would be written as a replacement character.

@@ -16,6 +16,7 @@ from dragoman.evaluation import Comparison, Score, compare, score
 from dragoman.evaluation.metrics import check_language, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
+from dragoman.pace import duration, silent
 
 BEAM_SIZES = (1, 2, 4, 8)
 LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
@@ -24,10 +25,6 @@ _WARM_UP = 16
 # The settings that are tried, and the columns of the last two, which a table has where they were.
 TUNED = ("beam_size", "length_penalty", "length_penalty_formula", "knn_weight", "right_to_left_weight")
 _SHARES = {"knn_weight": "store", "right_to_left_weight": "back"}
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def tune(
     lowercase: bool = False,
     tokenize: str | None = None,
     samples: int = 1000,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Tuning:
     """Translate a held-out set with each beam size and length penalty, and compare the outputs.
 
@@ -168,7 +165,7 @@ def try_searches(
     lowercase: bool = False,
     tokenize: str | None = None,
     samples: int = 1000,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Tuning:
     """Translate some lines by each of several searches, with one output for each line, and compare the outputs.
 
@@ -205,7 +202,7 @@ def try_searches(
             found = against.b
         trials.append(Trial(options, found, against, speed))
         left = (time.perf_counter() - started) / number * (len(searches) - number)
-        report(f"{number} of {len(searches)}: {found.label} {found.value:.2f}, about {left:.0f} s left")
+        report(f"{number} of {len(searches)}: {found.label} {found.value:.2f}, about {duration(left)} left")
     sign = 1 if rising else -1
     return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dragoman.text.corpus import guess_language as guess_language
     from dragoman.text.lines import Line as Line
     from dragoman.text.lines import ReadCounts as ReadCounts
+    from dragoman.text.lines import count_lines as count_lines
     from dragoman.text.lines import read_lines as read_lines
     from dragoman.text.lines import scan_stream as scan_stream
     from dragoman.text.monolingual_report import TextReport as TextReport
@@ -38,7 +39,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "corpus": ("Pair", "ParallelCorpus", "guess_language"),
-        "lines": ("Line", "ReadCounts", "read_lines", "scan_stream"),
+        "lines": ("Line", "ReadCounts", "count_lines", "read_lines", "scan_stream"),
         "monolingual_report": ("TextReport", "text_report"),
         "report": ("CorpusReport", "corpus_report"),
         "sentencepiece_tokenizer": ("SentencePieceTokenizer",),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
+from dragoman.pace import silent
 from dragoman.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 MATCHES = "matches.safetensors"
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class TokenizerPair:
         config: TokenizerConfig,
         *,
         mask: bool = False,
-        report: Callable[[str], None] = _silent,
+        report: Callable[[str], None] = silent,
     ) -> TokenizerPair:
         """Tokenizers for a corpus.
 
@@ -121,7 +118,7 @@ class TokenizerPair:
         config: TokenizerConfig,
         *,
         mask: bool = False,
-        report: Callable[[str], None] = _silent,
+        report: Callable[[str], None] = silent,
     ) -> TokenizerPair:
         """One tokenizer for the targets, which stands for both sides: for models of one text.
 

@@ -161,11 +161,3 @@ def _tensorboard(directory: Path) -> SummaryWriter:
         hint = "pip install 'dragoman[tensorboard]', or leave training.tensorboard off"
         raise ConfigError("TensorBoard is not installed", hint=hint) from error
     return SummaryWriter(str(directory / BOARD))
-
-
-def duration(seconds: float) -> str:
-    """A time span as people say it."""
-    for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.1f} {name}"
-    return "a second" if seconds < 1.5 else f"{seconds:.0f} seconds"

@@ -30,9 +30,10 @@ from dragoman.markov import RUNGS, MarkovModel, Measure, is_markov, load, measur
 from dragoman.markov.table import MAX_VOCAB
 from dragoman.models import Languages
 from dragoman.models.pretrained import save_config
+from dragoman.pace import duration
 from dragoman.text.tokenizer import UNK
 from dragoman.training.card import data_section, typed_command, versions
-from dragoman.training.log import RunLog, duration
+from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
 from dragoman.training.signals import StopSignals
 

@@ -20,12 +20,9 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
+from dragoman.pace import silent
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def remember(
@@ -38,7 +35,7 @@ def remember(
     dev_target: Sequence[str | Path] = (),
     add: bool = False,
     device: str = "auto",
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> Datastore:
     """Make the datastore of a model directory, in place of the one that is there, or beside what it holds.
 
@@ -105,7 +102,7 @@ def fit_and_save(
     directory: Path,
     *,
     autocast: Autocast = nullcontext,
-    report: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = silent,
 ) -> None:
     """Fit a datastore to pairs that the model was not trained on, if there are any, and write it."""
     if held_out:

@@ -18,6 +18,7 @@ from dragoman.models import Languages, build_model, count_parameters, load_pretr
 from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
+from dragoman.pace import duration
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -29,7 +30,7 @@ from dragoman.training.checkpoint import (
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
-from dragoman.training.log import RunLog, duration
+from dragoman.training.log import RunLog
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
