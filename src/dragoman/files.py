@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import math
@@ -115,6 +116,18 @@ def remove_temporaries(directory: Path) -> None:
     for entry in sorted(directory.iterdir()):
         if _TEMPORARY.fullmatch(entry.name):
             remove(entry)
+
+
+def remove_orphans(path: Path) -> None:
+    """Delete what processes that have ended left of `path`; those that still prepare one keep theirs."""
+    for entry in path.parent.glob(f".tmp-{glob.escape(path.name)}-*"):
+        number = entry.name.rpartition("-")[2]
+        try:
+            os.kill(int(number), 0)
+        except (ProcessLookupError, OverflowError):
+            remove(entry)
+        except (PermissionError, ValueError):
+            pass  # it lives and is another user's, or is no number
 
 
 def remove(path: Path) -> None:

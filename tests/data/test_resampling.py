@@ -131,6 +131,19 @@ def test_a_part_of_a_character_is_left_as_it_is(tokenizer):
     assert tokenizer.resampled([part], amount=0.5, seed=1) == [part]
 
 
+def test_a_part_that_begins_within_a_word_stays_so(tokenizer):
+    spelled = tokenizer.encode(" ".join([*WORDS, "unheard-of"]))
+    parts = [spelled[start:] for start in range(1, len(spelled))]
+    within = [not tokenizer.pieces(part)[0].startswith("\u2581") for part in parts]
+    assert any(within)
+    assert tokenizer.resampled(parts, amount=1e-9, seed=1) == parts
+    drawn = tokenizer.resampled(parts, amount=0.5, seed=1)
+    assert [part for part, inside in zip(parts, within, strict=True) if inside] == [
+        one for one, inside in zip(drawn, within, strict=True) if inside
+    ]
+    assert [tokenizer.decode(ids) for ids in drawn] == [tokenizer.decode(ids) for ids in parts]
+
+
 def test_more_dropout_gives_more_pieces_and_none_the_plain_ones(tokenizer):
     rows = [tokenizer.encode(" ".join(WORDS))] * 20
     counts = [np.mean([len(ids) for ids in tokenizer.resampled(rows, amount=p, seed=1)]) for p in (0.05, 0.3, 0.9)]

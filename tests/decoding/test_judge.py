@@ -215,3 +215,23 @@ def test_grouped_outputs_are_one_for_each_source(tmp_path: Path) -> None:
     assert (caught.value.expected, caught.value.found) == ("3 lines, one for each reference", "2")
     with pytest.raises(DataError, match="grouped by their sources"):
         evaluate_outputs(outputs, reference, group=True)
+
+
+def test_what_the_scores_call_right_is_no_error(translator: Translator, tmp_path: Path) -> None:
+    texts = small.sentences(4, seed=6)
+    outputs = [one.text for one in translator.translate(texts)]
+    source = write(tmp_path / "s", texts)
+    spaced = write(tmp_path / "spaced", [f" {text} " for text in outputs])
+    capitals = write(tmp_path / "capitals", [text.upper() for text in outputs])
+    for reference, lowercase in ((spaced, False), (capitals, True)):
+        result = evaluate(
+            translator, source, reference, metrics=["exact"], lowercase=lowercase, breakdown=True, bootstrap=5
+        )
+        assert result.scores[0].value == 100.0
+        assert result.breakdown is not None
+        assert result.breakdown.errors is not None
+        assert result.breakdown.errors.written == (1, 2, 3, 4)
+    strict = evaluate(translator, source, capitals, metrics=["exact"], breakdown=True, bootstrap=5)
+    assert strict.breakdown is not None
+    assert strict.breakdown.errors is not None
+    assert strict.breakdown.errors.written == ()

@@ -50,7 +50,7 @@ class Echo(Translator):
     """Answers as it is told."""
 
     def __init__(self, real: Translator, answers: list[str], **changes: object) -> None:
-        self.real, self.answers, self.decoding = real, answers, real.decoding
+        self.real, self.answers, self.decoding, self.tokenizers = real, answers, real.decoding, real.tokenizers
         self.changes = {"finished": True, **changes}
 
     def translate_lines(self, lines, options):

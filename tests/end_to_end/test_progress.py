@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,3 +61,14 @@ def test_a_terminal_that_shows_the_outputs_is_left_alone(
     assert dragoman("translate", model, "--input", lines).err == ""
     found = dragoman("translate", model, "--input", lines, "--output", tmp_path / "out")
     assert counted(found.err) == [1, 2, 3, 4, 5]
+
+
+def test_whoever_stops_listening_to_the_progress_gets_the_outputs(model: Path, lines: Path, tmp_path: Path) -> None:
+    script = "from dragoman import pace; pace.SECONDS = 0.0; from dragoman.cli import main; main()"
+    arguments = ["translate", str(model), "--input", str(lines), "--output", str(tmp_path / "out")]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], stderr=writing, check=False)
+    os.close(writing)
+    assert done.returncode == 0
+    assert len((tmp_path / "out").read_text(encoding="utf-8").split("\n")) == 7

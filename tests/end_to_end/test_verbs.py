@@ -87,6 +87,7 @@ def test_average_makes_a_model_of_the_last_checkpoints(dragoman: Command, run: P
         expected = sum(one[name].double() for one in weights) / 2
         assert (tensor.double() - expected).abs().max() <= 1e-7
     assert dragoman("translate", tmp_path / "mean", stdin=INPUT).status == 0
+    assert (tmp_path / "mean/model.safetensors").stat().st_size == (run / "model.safetensors").stat().st_size
 
 
 def load_pretrained_weights(checkpoint: Path) -> dict:

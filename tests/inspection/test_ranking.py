@@ -202,3 +202,14 @@ def test_folding_counts_columns() -> None:
     assert folded("猫 吃 鱼", 4) == ["猫", "吃", "鱼"] or folded("猫 吃 鱼", 4)[0] == "猫 "
     assert folded("", 5) == []
     assert folded("a\x1bb", 9) == ["a\\x1bb"]
+
+
+def test_an_output_in_circles_is_the_one_that_translating_writes() -> None:
+    pair, guarded = small.word_pair(), 0
+    for seed in range(12):
+        translator = Translator([small.model(small.shape(pair), seed)], pair, DecodingConfig(beam_size=1))
+        for text in small.sentences(4, seed=seed):
+            [expected], trace = translator.translate([text]), explain(translator, text)
+            assert trace.output.text == expected.text
+            guarded += any("went in circles" in note for note in trace.notes)
+    assert guarded

@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from dragoman.files import (
     make_directory,
     read_json,
     remove,
+    remove_orphans,
     remove_temporaries,
     temporary_sibling,
     verify_file,
@@ -334,3 +337,14 @@ def test_size_and_hash_are_checked(tmp_path: Path) -> None:
         verify_file(tmp_path / "empty", 1, EMPTY_SHA256)
     with pytest.raises(ModelError, match="content"):
         verify_file(tmp_path / "empty", 0, EMPTY_SHA256[::-1])
+
+
+def test_what_a_dead_process_left_is_deleted_and_what_a_living_one_prepares_is_not(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    kept = [f".tmp-data-{os.getpid()}", ".tmp-data-1", ".tmp-data-old", f".tmp-other-{ended.pid}"]
+    for name in (*kept, f".tmp-data-{ended.pid}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    remove_orphans(tmp_path / "data")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.text import Pair, TokenizerPair
+from dragoman.text import Pair, TokenizerPair, tokenizer_training
 
 
 def pairs(left: str, right: str, glue: str = " ") -> list[Pair]:
@@ -87,3 +87,13 @@ def test_incomplete_directories_are_refused(tmp_path: Path) -> None:
     (tmp_path / "vocabulary.target.json").write_text("{}")
     with pytest.raises(DataError, match="two tokenizers for the same side"):
         TokenizerPair.load(tmp_path)
+
+
+@pytest.mark.parametrize("most", [600, 300, 200, 150])
+def test_of_a_large_corpus_a_joint_vocabulary_sees_both_sides(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_training, "MAX_TRAINING_LINES", most)  # of 600, so every 1st, 2nd, 3rd, 4th
+    data = pairs("the dog cat runs sees house red", "der Hund läuft Katze sieht Häuser größer")
+    trained = TokenizerPair.train(data, TokenizerConfig(kind="bpe", joint=True, vocab_size=330))
+    assert trained.joint
+    for word in ("house", "größer"):
+        assert trained.target.pieces(trained.target.encode(word)) == ["\u2581" + word]

@@ -6,6 +6,7 @@ from runs import small_config, write_corpus
 
 from dragoman.config import TrainConfig, make_config
 from dragoman.data import Prepared, prepare
+from dragoman.errors import ConfigError
 from dragoman.text import choices
 from dragoman.training import defaults
 from dragoman.training.defaults import complete, describe, estimate_seconds
@@ -290,3 +291,10 @@ def test_sources_with_matches_get_larger_batches_and_as_many_updates(data, tmp_p
     assert times == pytest.approx((matched.train.source_lengths.sum() + 200) / defaults.target_tokens(data), rel=0.01)
     assert times > 2
     assert longer.training.max_steps == plain.training.max_steps
+
+
+def test_a_reading_that_is_not_learned_is_not_to_be_searched_with(chosen):
+    with pytest.raises(ConfigError, match="did not learn to read from right to left"):
+        chosen(450_000, decoding={"right_to_left_weight": 0.3})
+    given = chosen(450_000, model={"right_to_left": True}, decoding={"right_to_left_weight": 0.3})
+    assert given.decoding.right_to_left_weight == 0.3

@@ -9,6 +9,8 @@ import pytest
 import torch
 from runs import events, small_config, text_config, write_corpus
 
+from dragoman.config import make_config
+from dragoman.data import prepare
 from dragoman.decoding import Datastore, Translator
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.text import read_lines
@@ -143,3 +145,16 @@ def test_models_of_one_text_have_none(tmp_path: Path) -> None:
     done = train(text_config(tmp_path, "causal", "run", "training.max_steps=1"), quiet=True)
     with pytest.raises(ModelError, match="only an encoder-decoder translates"):
         remember(done.directory)
+
+
+def test_prepared_data_that_were_made_anew_from_other_words_are_refused(tmp_path: Path) -> None:
+    prepared = tmp_path / "prepared"
+    prepare(small_config(tmp_path), prepared)
+    settings = small_config(tmp_path).to_dict(unset=False) | {"data": {"prepared": str(prepared)}}
+    done = train(make_config({**settings, "out": str(tmp_path / "run")}), quiet=True)
+    assert remember(done.directory, device="cpu").pairs == 200
+    for path in tmp_path.glob("*.txt"):
+        path.write_text(path.read_text(encoding="utf-8").replace("ba", "zu"), encoding="utf-8")
+    prepare(small_config(tmp_path), prepared)
+    with pytest.raises(DataError, match="another vocabulary than the model"):
+        remember(done.directory, device="cpu")

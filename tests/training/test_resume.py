@@ -72,6 +72,20 @@ def test_a_finished_run_can_be_given_more_steps(tmp_path):
     assert losses(more.directory) == losses(whole.directory)
 
 
+@pytest.mark.parametrize(
+    ("setting", "verb"), [("training.average_last=3", "average"), ("validation.length_penalties=[0.0, 2.0]", "tune")]
+)
+def test_what_is_done_when_training_ends_is_not_asked_of_a_finished_run(tmp_path, setting, verb):
+    done = train(small_config(tmp_path, "run", "max_steps=4"), quiet=True)
+    before = (done.directory / "config.toml").read_bytes()
+    with pytest.raises(ConfigError, match="the run is finished") as caught:
+        train(small_config(tmp_path, "run", "max_steps=4", setting), resume=True, quiet=True)
+    assert verb in str(caught.value)
+    assert (done.directory / "config.toml").read_bytes() == before
+    more = train(small_config(tmp_path, "run", "max_steps=6", setting), resume=True, quiet=True)
+    assert more.progress.step == 6
+
+
 def test_a_run_directory_is_not_overwritten_by_mistake(tmp_path):
     train(small_config(tmp_path, "run", "max_steps=1"), quiet=True)
     with pytest.raises(ConfigError, match="a run here already"):

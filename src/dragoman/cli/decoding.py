@@ -24,6 +24,7 @@ from dragoman.cli.options import (
     input_lines,
     open_output,
     open_translator,
+    tell,
     told,
 )
 
@@ -70,7 +71,7 @@ def translate(
         for number, result in enumerate(lines, 1):
             if result.truncated:
                 limit = len(result.source_tokens)
-                print(f"warning: line {number} is longer than {limit} tokens and was cut there", file=sys.stderr)
+                tell(f"warning: line {number} is longer than {limit} tokens and was cut there")
             for line in format_translation(
                 result, number, n_best=nbest is not None, scores=scores, words=words, as_json=as_json
             ):

@@ -171,8 +171,12 @@ def told(items: Iterable[T], what: str, total: int | None = None, *, output: Pat
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once."""
-    print(line, file=sys.stderr, flush=True)
+    """A line on standard error, at once; a reader who has gone away loses it, not the work."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        # What is left in the buffer would be written again when Python ends, which would fail with it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def argument_text(text: str) -> str:

@@ -31,7 +31,7 @@ from dragoman.data.pools import POOL, PoolMaker, Pools
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import flush_directory, write_new_file
+from dragoman.files import flush_directory, remove_orphans, temporary_sibling, write_new_file
 from dragoman.pace import silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
@@ -169,7 +169,8 @@ def prepare(
         raise DataError("the directory holds something else than prepared data", file=directory, hint="choose another")
     if directory.resolve() == Path.cwd():
         raise DataError("prepared data want a directory of their own", found="the current one", hint="give another")
-    temporary = directory.with_name(f".tmp-{directory.name}")
+    remove_orphans(directory)
+    temporary = temporary_sibling(directory)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)

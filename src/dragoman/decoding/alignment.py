@@ -87,11 +87,13 @@ def align(
 ) -> list[list[tuple[int, int]]]:
     """For each target token the source token it looked at most, as (source, target) positions (Pharaoh's `i-j`).
 
-    Positions count unframed tokens from 0; the source's `</s>` is never aligned to. Arguments as `cross_attention`.
+    Positions count unframed tokens from 0; the source's `</s>` and its fuzzy matches are never aligned to. Arguments as
+    `cross_attention`.
     """
     weights = cross_attention(model, source, targets, layer)
     real = source != PAD
     real &= real.flip(1).cumsum(1).flip(1) > 1  # all but the last real token, which is `</s>`
+    real &= (source == BOS).cumsum(1) == 0  # matches begin with one
     best = weights.masked_fill(~real[:, None, :], -1.0).argmax(-1).tolist()
     has_words = real.any(1).tolist()
     return [

@@ -134,7 +134,8 @@ def evaluate(
         lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=[count_unknown(translator.tokenizers.own_source, text) for text in sources] if breakdown else None,
-        errors=error_kinds(translator, results, answers, options) if breakdown and not options.sampling else None,
+        errors=None if options.sampling or not breakdown
+        else error_kinds(translator, results, answers, options, lowercase),
     )  # fmt: skip
 
 
@@ -241,6 +242,7 @@ def error_kinds(
     results: Sequence[Translation],
     references: Sequence[Sequence[str]],
     options: DecodingConfig,
+    lowercase: bool = False,
 ) -> ErrorKinds:
     """Of each output that is no reference, whether the search or the model is to blame.
 
@@ -249,15 +251,20 @@ def error_kinds(
         results: its outputs; those of blank sources have no error.
         references: what is right for each; the one that the model likes best counts.
         options: of the search that found them.
+        lowercase: ignore case, as the scores do then; blanks around a line never count.
     """
     encode, pieces = translator.tokenizers.target.encode, translator.tokenizers.target.pieces
+
+    def plain(text: str) -> str:
+        return text.strip().lower() if lowercase else text.strip()
+
     kinds: dict[str, list[int]] = {"written": [], "model": [], "search": [], "unknown": []}
     asked: list[tuple[int, list[int], list[int]]] = []
     for number, (result, answers) in enumerate(zip(results, references, strict=True), 1):
         if not result.source.strip():
             continue
         known = [ids for ids in map(encode, answers) if UNK not in ids]
-        if result.text in answers or result.tokens in [tuple(pieces(ids)) for ids in known]:
+        if plain(result.text) in map(plain, answers) or result.tokens in [tuple(pieces(ids)) for ids in known]:
             kinds["written"].append(number)
         elif not known:
             kinds["unknown"].append(number)

@@ -12,6 +12,7 @@ from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ConfigError
 from dragoman.text.keys import skeleton
+from dragoman.text.tokenizer import Tokenizer
 
 MAX_RATIO = 3.0
 
@@ -70,15 +71,16 @@ def synthesize(
         raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
     way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
     results = translator.translate_lines(lines, (decoding or translator.decoding).replace({"n_best": 1}))
-    return _pairs(results, way, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
+    own = translator.tokenizers.own_source
+    return _pairs(results, way, own, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
 
 
 def _pairs(
-    results: Iterable[Translation], way: Way, max_ratio: float, keep_copies: bool, counts: Counts
+    results: Iterable[Translation], way: Way, own: Tokenizer, max_ratio: float, keep_copies: bool, counts: Counts
 ) -> Iterator[tuple[str, str]]:
     for result in results:
         counts.read += 1
-        reason = _fault(result, max_ratio, keep_copies)
+        reason = _fault(result, own, max_ratio, keep_copies)
         if reason is not None:
             counts.dropped[reason] += 1
             continue
@@ -87,10 +89,10 @@ def _pairs(
         yield f"{way.tag} {source}" if way.tag else source, target
 
 
-def _fault(result: Translation, max_ratio: float, keep_copies: bool) -> str | None:
-    """Why a pair is not worth learning from, if it is not."""
+def _fault(result: Translation, own: Tokenizer, max_ratio: float, keep_copies: bool) -> str | None:
+    """Why a pair is not worth learning from, if it is not; `own` cuts the line itself, without its matches."""
     line, output = result.source, result.text
-    shorter, longer = sorted((len(result.source_tokens), len(result.tokens)))
+    shorter, longer = sorted((len(own.encode(line)), len(result.tokens)))
     if not (line.strip() and output.strip()):
         return "empty"
     if any("\t" in text or one_line(text) != text for text in (line, output)):

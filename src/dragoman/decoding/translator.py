@@ -19,7 +19,7 @@ from dragoman.engines.native.model import Readings, default_threads
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
-from dragoman.text.tokenizer import UNK
+from dragoman.text.tokenizer import UNK, own_length
 from dragoman.text.tokenizer_pair import TokenizerPair
 
 
@@ -253,7 +253,7 @@ class Translator:
             aligned = self.runner.align(request, found) if alignments else [[None] * len(one) for one in found]
             columns = zip(rows, request.sources, found, aligned, request.max_lengths, strict=True)
             for row, ids, hypotheses, pairs, most in columns:
-                cut = len(sources[row]) > len(ids)
+                cut = own_length(sources[row]) > len(ids)
                 results[row] = self._translation(texts[row], ids, hypotheses, pairs, most, cut)
         return [
             result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)

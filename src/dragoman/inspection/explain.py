@@ -22,8 +22,9 @@ from dragoman.decoding import (
     pad_rows,
     search,
 )
-from dragoman.decoding.both_ways import in_directions
-from dragoman.decoding.hypothesis import IdRequest, changed_options
+from dragoman.decoding.both_ways import Search, in_directions
+from dragoman.decoding.guard import search_without_loops
+from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
 from dragoman.decoding.known import as_found
 from dragoman.decoding.language_model import family_of
 from dragoman.engines import ModuleEngine
@@ -43,6 +44,7 @@ _WITH_DATASTORE = (
     "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
 )
 _FROM_BOTH_ENDS = "The beam was ranked by both readings; stages and steps are those from left to right."
+_IN_CIRCLES = "The search went in circles: shown is what a second one found, which repeats no tokens (`loop_guard`)."
 
 
 def explain(
@@ -125,7 +127,7 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     source = pad_rows([[*ids, EOS]], translator.device)
     runner = translator.runner
     find = in_directions(runner.find, runner.read_backwards, options, translator.right_to_left)
-    [found] = find(_shown(IdRequest([ids], _all_of(options))))
+    [found], guarded = _without_loops(find, _shown(IdRequest([ids], _all_of(options))))
     written = found[0].tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -141,6 +143,7 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
         steps = [replace(step, recalled=one) for step, one in zip(steps, recalled, strict=True)]
         notes = (_WITH_DATASTORE,)
     notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
+    notes += (_IN_CIRCLES,) if guarded else ()
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
     wanted = None if target is None else as_found(translator, [ids], [shown], options)[0]
     ranking = candidates(found, wanted, tokenizers.target.decode, options)
@@ -167,6 +170,19 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     trace = subject.trace(None, given, output, search=_search_name(options), steps=steps)
     ranking = candidates(found, None, lambda one: completer.text(text, prompt, one), options)
     return replace(trace, ranking=ranking, ranked_by=ranked_by(options, False))
+
+
+def _without_loops(find: Search, request: IdRequest) -> tuple[list[list[Hypothesis]], bool]:
+    """What the search finds, guarded against loops as when it translates; whether the guard changed it."""
+    plain: list[list[Hypothesis]] = []
+
+    def look(asked: IdRequest) -> list[list[Hypothesis]]:
+        found = find(asked)
+        plain[:] = plain or found
+        return found
+
+    found = search_without_loops(look, request)
+    return found, found[0] is not plain[0]
 
 
 def _shown(request: R) -> R:

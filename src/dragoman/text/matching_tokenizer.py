@@ -13,7 +13,7 @@ import numpy as np
 from dragoman.errors import DataError
 from dragoman.files import write_bytes
 from dragoman.text.matches import PairIndex, Rows
-from dragoman.text.tokenizer import BOS, Kind, SpecialIds, Tokenizer
+from dragoman.text.tokenizer import BOS, Kind, SpecialIds, Tokenizer, own_length
 
 FORMAT = 1
 _NAMES = ("source.tokens", "source.offsets", "target.tokens", "target.offsets")
@@ -94,8 +94,7 @@ class MatchingTokenizer(SpecialIds):
 
     def own(self, ids: Sequence[int]) -> list[int]:
         """What of these ids is the source itself."""
-        ids = list(ids)
-        return ids[: ids.index(BOS)] if BOS in ids else ids
+        return list(ids[: own_length(ids)])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text itself, without its matches."""

@@ -163,10 +163,16 @@ class SentencePieceTokenizer(SpecialIds):
         sentencepiece.set_random_generator_seed(seed)
         # One thread: several would share out the texts, and with them the draws, by chance.
         drawn = self._processor.encode(texts, enable_sampling=True, alpha=amount, nbest_size=-1, num_threads=1)
-        # A part of a line may begin or end within a character: such a text did not come back.
-        whole = (UNKNOWN_TEXT not in text for text in texts)
+        whole = (self._came_back(text, ids) for text, ids in zip(texts, plain, strict=True))
         return [new if fit and self._has_symbols(new, old) else old
                 for old, new, fit in zip(plain, drawn, whole, strict=True)]  # fmt: skip
+
+    def _came_back(self, text: str, ids: list[int]) -> bool:
+        """Whether this is the text of these ids. A part of a line may begin or end within a word, even a character."""
+        if UNKNOWN_TEXT in text:
+            return False
+        begins = not ids or self._processor.id_to_piece(ids[0]).startswith("\u2581")
+        return begins or self._processor.encode(text) == ids
 
     def _has_symbols(self, drawn: list[int], plain: list[int]) -> bool:
         """Whether the symbols are still whole: unigram sampling cuts them up now and then."""

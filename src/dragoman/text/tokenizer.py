@@ -93,6 +93,11 @@ class SpecialIds:
         return frozenset({PAD, BOS, EOS} if self.mask is None else {PAD, BOS, EOS, MASK})
 
 
+def own_length(source: Sequence[int]) -> int:
+    """How many unframed ids of a source are its text's; with a `<s>` its matches begin, which no text has."""
+    return source.index(BOS) if BOS in source else len(source)
+
+
 def special_tokens(*, mask: bool) -> tuple[str, ...]:
     """The special tokens in id order."""
     return (*SPECIALS, MASK_TOKEN) if mask else SPECIALS

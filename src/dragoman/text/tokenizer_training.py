@@ -45,7 +45,7 @@ def train_sides(
     if joint:
         both = sides[0].merged(sides[1])
         texts = (text for pair in pairs for text in (pair.source, pair.target))
-        tokenizer = _train(kinds[0], texts, both, config, mask)
+        tokenizer = _train(kinds[0], texts, both, config, mask, together=2)
         report(f"tokenizer: one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides")
         return tokenizer, tokenizer
     source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask)
@@ -74,8 +74,14 @@ def train_target(
 
 
 def _train(
-    kind: Kind, texts: Iterable[str], statistics: TextStatistics, config: TokenizerConfig, mask: bool
+    kind: Kind,
+    texts: Iterable[str],
+    statistics: TextStatistics,
+    config: TokenizerConfig,
+    mask: bool,
+    together: int = 1,
 ) -> Tokenizer:
+    """A tokenizer of one kind; of a large corpus it sees a sample, which has both sides of a pair: `together` = 2."""
     symbols = config.symbols
     check_symbols(symbols)
     if kind == "character" and symbols:
@@ -87,7 +93,7 @@ def _train(
     coverage = config.character_coverage
     size = config.vocab_size or choose_vocab_size(statistics, character_coverage=coverage)
     stride = math.ceil(statistics.lines / MAX_TRAINING_LINES) or 1
-    sample = (text for i, text in enumerate(texts) if i % stride == 0)
+    sample = (text for i, text in enumerate(texts) if i // together % stride == 0)
     return SentencePieceTokenizer.train(
         kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols
     )

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
 from dragoman.models.description import load_tokenizers
-from dragoman.models.pretrained import WEIGHTS, check_fit, save_config, save_weights
+from dragoman.models.pretrained import WEIGHTS, fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
 from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint
 
@@ -78,10 +78,10 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     pretrained = load_pretrained(directory)
     tokenizers = load_tokenizers(directory, pretrained.config)
     weights = average_checkpoints(paths[-last:])
-    check_fit(pretrained.model, weights)
+    fill(pretrained.model, weights)  # what is tied is one tensor again
     save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
     tokenizers.save(out)
-    save_weights(out, weights)
+    save_weights(out, pretrained.model)
     return out
 
 

@@ -29,6 +29,7 @@ from torch import nn
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
+from dragoman.decoding.both_ways import right_to_left_share
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
 from dragoman.text.choices import choose_matches, is_of_symbols
@@ -156,6 +157,8 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
+    # A search that the model will not be able to do is told now, not by the first validation.
+    right_to_left_share(choices.config.decoding, bool(choices.config.model.right_to_left))
     return choices.config, choices.made
 
 

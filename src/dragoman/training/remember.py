@@ -68,12 +68,16 @@ def remember(
     before = Datastore.load(directory) if add else None
     if add and before is None:
         raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
-    read = partial(_read, load_tokenizers(directory, loaded.config), report)
+    tokenizers = load_tokenizers(directory, loaded.config)
+    read = partial(_read, tokenizers, report)
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):
         prepared = _prepared(directory)
         if prepared is not None:
+            if not prepared.tokenizers.is_like(tokenizers):
+                hint = "give the pairs: --source and --target, or --pairs"
+                raise DataError("the prepared data have another vocabulary than the model", file=directory, hint=hint)
             known = stored_pairs(prepared.train) if known is None else known
             held_out = held_out or stored_pairs(prepared.dev)
         elif known is None:

@@ -90,6 +90,23 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     return make_config({**stored, "out": str(directory)})
 
 
+def check_nothing_late(config: TrainConfig, directory: Path) -> None:
+    """Refuse settings of what is done when training ends, where it has ended: nothing would come of them.
+
+    Raises:
+        ConfigError: there is one that the run does not have.
+    """
+    stored = make_config(read_toml(directory / SETTINGS_FILE))
+    pairs = (
+        ("training.average_last", stored.training.average_last, config.training.average_last, "average"),
+        ("validation.length_penalties", stored.validation.length_penalties, config.validation.length_penalties, "tune"),
+    )
+    for key, before, now, verb in pairs:
+        if now is not None and now != before:
+            hint = f"`dragoman {verb}` does that for a finished run"
+            raise ConfigError("the run is finished, and so is this", file=directory, found=f"{key} = {now}", hint=hint)
+
+
 def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
     """How many fuzzy matches were chosen for a run whose settings leave them open."""
     data = directory / "data"

@@ -34,7 +34,7 @@ from dragoman.training.log import RunLog
 from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
-from dragoman.training.resuming import check_same_files, config_hash, reconciled
+from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
@@ -289,6 +289,8 @@ class _Session:
     def _restore(self, trainer: Trainer, newest: Path) -> None:
         trainer.restore(newest)
         progress = trainer.progress
+        if progress.finished and (self.directory / CARD).exists():
+            check_nothing_late(self.config, self.directory)
         self._describe(trainer.data)
         self.log.forget_after(progress.step)
         self.log.line(f"resumed at step {progress.step:,}, epoch {progress.epoch + 1}")
