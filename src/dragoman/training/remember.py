@@ -73,11 +73,8 @@ def remember(
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):
-        prepared = _prepared(directory)
+        prepared = _prepared(directory, tokenizers)
         if prepared is not None:
-            if not prepared.tokenizers.is_like(tokenizers):
-                hint = "give the pairs: --source and --target, or --pairs"
-                raise DataError("the prepared data have another vocabulary than the model", file=directory, hint=hint)
             known = stored_pairs(prepared.train) if known is None else known
             held_out = held_out or stored_pairs(prepared.dev)
         elif known is None:
@@ -123,12 +120,20 @@ def stored_pairs(store: TokenStore) -> list[Pair]:
     return [(store.source(row).tolist(), store.target(row).tolist()) for row in range(len(store))]
 
 
-def _prepared(directory: Path) -> Prepared | None:
-    """The data that a run was trained on, if they are still there."""
+def _prepared(directory: Path, tokenizers: TokenizerPair) -> Prepared | None:
+    """The data that a run was trained on, if they are still there.
+
+    Raises:
+        DataError: they were made anew since, from other words.
+    """
     settings, own = directory / SETTINGS_FILE, directory / "data"
     elsewhere = make_config(read_toml(settings)).data.prepared if settings.exists() else None
     where = own if elsewhere is None else Path(elsewhere)
-    return Prepared.open(where) if where.is_dir() else None
+    prepared = Prepared.open(where) if where.is_dir() else None
+    if prepared is not None and not prepared.tokenizers.is_like(tokenizers):
+        hint = "give the pairs: --source and --target, or --pairs"
+        raise DataError("the prepared data have another vocabulary than the model", file=where, hint=hint)
+    return prepared
 
 
 def _read(
