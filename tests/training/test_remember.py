@@ -156,5 +156,5 @@ def test_prepared_data_that_were_made_anew_from_other_words_are_refused(tmp_path
     for path in tmp_path.glob("*.txt"):
         path.write_text(path.read_text(encoding="utf-8").replace("ba", "zu"), encoding="utf-8")
     prepare(small_config(tmp_path), prepared)
-    with pytest.raises(DataError, match="another vocabulary than the model"):
+    with pytest.raises(ConfigError, match="no prepared data of the run in its words"):
         remember(done.directory, device="cpu")

@@ -68,8 +68,7 @@ def remember(
     before = Datastore.load(directory) if add else None
     if add and before is None:
         raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
-    tokenizers = load_tokenizers(directory, loaded.config)
-    read = partial(_read, tokenizers, report)
+    read = partial(_read, tokenizers := load_tokenizers(directory, loaded.config), report)
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):
@@ -79,7 +78,7 @@ def remember(
             held_out = held_out or stored_pairs(prepared.dev)
         elif known is None:
             hint = "give the pairs: --source and --target, or --pairs"
-            raise ConfigError("there are no prepared data of the run", file=directory, hint=hint)
+            raise ConfigError("there are no prepared data of the run in its words", file=directory, hint=hint)
     if not known:
         raise DataError("no pair is left to remember", file=directory)
     cast = _cast(loaded)
@@ -121,19 +120,12 @@ def stored_pairs(store: TokenStore) -> list[Pair]:
 
 
 def _prepared(directory: Path, tokenizers: TokenizerPair) -> Prepared | None:
-    """The data that a run was trained on, if they are still there.
-
-    Raises:
-        DataError: they were made anew since, from other words.
-    """
+    """The data that a run was trained on, if they are still there, and were not made anew from other words."""
     settings, own = directory / SETTINGS_FILE, directory / "data"
     elsewhere = make_config(read_toml(settings)).data.prepared if settings.exists() else None
     where = own if elsewhere is None else Path(elsewhere)
     prepared = Prepared.open(where) if where.is_dir() else None
-    if prepared is not None and not prepared.tokenizers.is_like(tokenizers):
-        hint = "give the pairs: --source and --target, or --pairs"
-        raise DataError("the prepared data have another vocabulary than the model", file=where, hint=hint)
-    return prepared
+    return prepared if prepared is not None and prepared.tokenizers.is_like(tokenizers) else None
 
 
 def _read(
