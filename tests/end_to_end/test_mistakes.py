@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -332,3 +333,76 @@ def test_nothing_half_printed_is_taken_for_json(dragoman: Command, model: Path, 
         json.loads(line)
     (tmp_path / "bad").write_bytes(b"\xff\n")
     refused(dragoman("score", model, "--source", tmp_path / "bad", "--target", tmp_path / "bad", "--json"), "byte 0")
+
+
+def test_the_input_is_not_written_over_by_whatever_name(
+    dragoman: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("ba ce\n", encoding="utf-8")
+    (tmp_path / "hard").hardlink_to(lines)
+    for output in (lines, tmp_path / "hard"):
+        refused(dragoman("translate", model, "--input", lines, "--output", output), "overwrite the input")
+    for verb, output in (("translate", "lines"), ("synthesize", "made.tsv")):
+        path = tmp_path / output
+        path.write_text("ba ce\n", encoding="utf-8")
+        command = [sys.executable, "-m", "dragoman", verb, str(model), "--output", str(path)]
+        with path.open("rb") as stream:
+            done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "the output would overwrite the input" in done.stderr
+        assert path.read_text(encoding="utf-8") == "ba ce\n"
+
+
+def test_what_is_not_the_demos_is_left_alone(dragoman: Command, run: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine" / "corpus" / "train.en"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("MINE\n", encoding="utf-8")
+    refused(dragoman("demo", "--out", tmp_path / "mine"), str(mine), "says something else")
+    assert mine.read_text(encoding="utf-8") == "MINE\n"
+    assert [path.name for path in mine.parent.iterdir()] == ["train.en"]
+    before = sorted(path.name for path in run.iterdir())
+    refused(dragoman("demo", "--out", run), "another run is there already", "--out")
+    assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_prepared_data_are_neither_averaged_into_nor_trained_in(
+    dragoman: Command, run: Path, corpus: Path, tmp_path: Path
+) -> None:
+    files = ("--source", corpus / "train.source", "--target", corpus / "train.target")
+    assert dragoman("prepare", *files, "--out", tmp_path / "data").status == 0
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()}
+    refused(dragoman("average", run, "--last", 2, "--out", tmp_path / "data"), "overwrite what is there")
+    refused(dragoman("train", "--prepared", tmp_path / "data", "--out", tmp_path / "data"), "a directory of its own")
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()} == before
+
+
+def test_what_no_memory_holds_is_told(train: Callable[..., Outcome], corpus: Path) -> None:
+    given = ("--config", corpus / "small.toml")
+    found = train(*given, "--set", "d_model=1000000000", "--set", "num_heads=1")
+    assert found.status == 1
+    assert "there is too little memory" in found.err
+    assert "Traceback" not in found.err
+    refused(train(*given, "--set", "vocab_size=9999999999"), "vocab_size")
+
+
+def test_searches_that_a_model_cannot_do_are_refused(
+    dragoman: Command, causal_model: Path, train: Callable[..., Outcome], corpus: Path
+) -> None:
+    found = train("--config", corpus / "small.toml", "--set", "knn_weight=0.5")
+    refused(found, "will have no datastore", "training.datastore")
+    for setting in ("knn_weight=0.4", "right_to_left_weight=0.4"):
+        refused(dragoman("complete", causal_model, "ba", "--set", setting), setting.split("=")[0])
+
+
+def test_models_of_other_languages_do_not_decide_together(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    for name, languages in (("there", ("de", "en")), ("back", ("en", "de")), ("unknown", (None, "en"))):
+        shutil.copytree(model, tmp_path / name)
+        tree = json.loads((tmp_path / name / "config.json").read_text(encoding="utf-8"))
+        tree["languages"] = dict(zip(("source", "target"), languages, strict=True))
+        (tmp_path / name / "config.json").write_text(json.dumps(tree), encoding="utf-8")
+    there, back = tmp_path / "there", tmp_path / "back"
+    assert dragoman("translate", there, "--ensemble", tmp_path / "unknown", stdin=b"ba\n").status == 0
+    refused(
+        dragoman("translate", there, "--ensemble", back, stdin=b"ba\n"), "the same languages", "de to en", "en to de"
+    )

@@ -301,3 +301,33 @@ def test_remember(run: Path, dragoman: Command, tmp_path: Path) -> None:
     refused = dragoman("remember", copy, "--source", pairs)
     assert refused.status == 2
     assert "source and target files go in pairs" in refused.err
+
+
+def test_an_output_that_ends_in_gz_is_compressed(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    expected = dragoman("translate", model, stdin=INPUT).out
+    assert dragoman("translate", model, "--output", tmp_path / "out.gz", stdin=INPUT).status == 0
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode() == expected
+
+
+def test_word_alignments_are_in_the_json_too(dragoman: Command, byte_model: Path) -> None:
+    plain = dragoman("translate", byte_model, "--word-alignments", stdin=INPUT).lines
+    for line, expected in zip(
+        dragoman("translate", byte_model, "--word-alignments", "--json", stdin=INPUT).lines, plain, strict=True
+    ):
+        tree = json.loads(line)
+        assert " ".join(f"{i}-{j}" for i, j in tree["word_alignment"]) == expected.rpartition("\t")[2]
+        assert tree["alternatives"][0]["word_alignment"] == tree["word_alignment"]
+        assert "word_alignment" not in json.loads(dragoman("translate", byte_model, "--json", stdin=b"ba\n").out)
+
+
+def test_a_small_buffer_answers_while_the_input_goes_on(model: Path) -> None:
+    command = [sys.executable, "-m", "dragoman", "translate", str(model), "--buffer", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in TEXTS[:3]:
+            process.stdin.write(f"{text}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.wait() == 0

@@ -78,6 +78,12 @@ def main() -> None:
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        hint = "lower training.batch_tokens and raise training.accumulate as much, or take a smaller model"
+        print(f"dragoman: there is too little memory\n  to do:    {hint}", file=sys.stderr)
+        raise SystemExit(1) from None
     except OSError as error:
         # What is left cannot be written: Python would try, and complain, again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

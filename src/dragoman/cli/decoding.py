@@ -49,6 +49,10 @@ def translate(
     words: Annotated[bool, typer.Option("--word-alignments", help="The same of words between blanks.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
     prefix: Annotated[str, typer.Option(help="What every output must begin with.")] = "",
+    buffer: Annotated[
+        int | None,
+        typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
+    ] = None,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -62,8 +66,8 @@ def translate(
     translator, options = open_translator(
         model, ensemble, settings, named, device=device, engine=engine, precision=precision
     )
-    interactive = input_ is None and sys.stdin.isatty()
-    chunk, aligned = 1 if interactive else 2048, alignments or words
+    interactive = buffer is None and input_ is None and sys.stdin.isatty()
+    chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     lines = translator.translate_lines(
         input_lines(input_, output), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
     )
@@ -76,7 +80,7 @@ def translate(
                 result, number, n_best=nbest is not None, scores=scores, words=words, as_json=as_json
             ):
                 stream.write(line + "\n")
-            if interactive:
+            if number % chunk == 0:
                 stream.flush()
 
 

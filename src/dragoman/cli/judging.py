@@ -84,7 +84,7 @@ def evaluate(
     if outputs is not None:
         _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, **named, **how})
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
-        check_writable(file, [*reference, source, outputs], option)
+        check_writable(file, [*reference, source, outputs, hypotheses if option == "--report" else None], option)
     if outputs is not None:
         return _show(evaluate_outputs(outputs, reference, source, **chosen), str(outputs), report, as_json)
     assert model is not None

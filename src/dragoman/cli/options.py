@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -24,7 +26,9 @@ Source = Annotated[
     list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
 ]
 Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
-Pairs = Annotated[list[str] | None, typer.Option(help="Instead: .tsv with two columns, or .jsonl.", metavar="FILE")]
+Pairs = Annotated[
+    list[str] | None, typer.Option(help="Instead, or besides: .tsv with two columns, or .jsonl.", metavar="FILE")
+]
 DevSource = Annotated[
     list[str] | None, typer.Option(help="Held-out sources; split off training if absent.", metavar="FILE")
 ]
@@ -194,14 +198,21 @@ def argument_text(text: str) -> str:
 
 
 def open_output(path: Path | None, source: Path | None) -> Any:
-    """The file or standard output as UTF-8 with LF line ends, whatever the locale says; never over the source.
+    """The file (compressed if it ends in .gz) or standard output as UTF-8 with LF line ends, whatever the locale says;
+    never over the source, which is standard input if None.
 
     Raises:
         ConfigError: the output is the input.
     """
+    from dragoman.errors import ConfigError
+
     check_not_among(path, [source], "--output")
-    target = sys.stdout.fileno() if path is None else path
-    return open(target, "w", encoding="utf-8", newline="\n", closefd=path is not None)
+    if path is None:
+        return open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False)
+    if source is None and _is_read(path):
+        raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "wt", encoding="utf-8", newline="\n")
 
 
 def check_not_among(path: Path | None, inputs: Sequence[Path | None], option: str) -> None:
@@ -212,8 +223,23 @@ def check_not_among(path: Path | None, inputs: Sequence[Path | None], option: st
     """
     from dragoman.errors import ConfigError
 
-    if path is not None and path.resolve() in {one.resolve() for one in inputs if one is not None}:
+    if path is not None and any(_are_same(path, one) for one in inputs if one is not None):
         raise ConfigError("the output would overwrite the input", file=path, hint=f"give another {option}")
+
+
+def _are_same(path: Path, other: Path) -> bool:
+    """Whether both are one file, by whatever name."""
+    try:
+        return path.samefile(other)
+    except OSError:  # one is not there yet
+        return path.resolve() == other.resolve()
+
+
+def _is_read(path: Path) -> bool:
+    """Whether standard input comes from this file."""
+    with suppress(OSError, ValueError):
+        return os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+    return False
 
 
 def check_writable(path: Path | None, inputs: Sequence[Path | None], option: str) -> None:
@@ -230,6 +256,18 @@ def check_writable(path: Path | None, inputs: Sequence[Path | None], option: str
     path.open("ab").close()
     if not there:
         path.unlink()
+
+
+def check_directory(model: Path) -> None:
+    """Find out before the work, not after it, whether a model directory can be changed.
+
+    Raises:
+        SaveError: it cannot.
+    """
+    from dragoman.errors import SaveError
+
+    if model.is_dir() and not os.access(model, os.W_OK):
+        raise SaveError("the model directory cannot be written to", file=model)
 
 
 def print_json(value: object, indent: int | None = 2) -> None:

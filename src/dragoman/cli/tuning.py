@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +23,7 @@ from dragoman.cli.options import (
     Target,
     Tokenize,
     argument_text,
+    check_directory,
     input_lines,
     open_output,
     open_translator,
@@ -30,6 +31,9 @@ from dragoman.cli.options import (
     tell,
 )
 from dragoman.pace import silent
+
+if TYPE_CHECKING:
+    from dragoman.config import DecodingConfig
 
 T = TypeVar("T")
 
@@ -66,7 +70,6 @@ def tune(
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
     from dragoman.decoding import save_decoding
     from dragoman.decoding import tune as run_tuning
-    from dragoman.decoding.tuning import TUNED
     from dragoman.training.card import retell_search
 
     tried: dict[str, Any] = {
@@ -79,6 +82,8 @@ def tune(
     translator, options = open_translator(
         model, ensemble, settings, {}, device=device, engine=engine, precision=precision
     )
+    if save:
+        check_directory(model)
     how: dict[str, Any] = {"metric": metric, "group": group, "lowercase": lowercase, "tokenize": tokenize}
     result = run_tuning(translator, source, reference, decoding=options, report=tell, **how, **tried)
     if save:
@@ -90,8 +95,16 @@ def tune(
         return
     for line in result.lines():
         print(line)
-    best = result.best.decoding.to_dict(none=False)
-    print("saved:" if save else "best:", ", ".join(f"{name} = {best[name]}" for name in TUNED if name in best))
+    print("saved:" if save else "best:", _told(result.best.decoding, translator.decoding))
+
+
+def _told(best: DecodingConfig, own: DecodingConfig) -> str:
+    """What was tried of a search, and what else is not the model's own."""
+    from dragoman.decoding.tuning import TUNED
+
+    values, before = best.to_dict(none=False), own.to_dict(none=False)
+    changed = [name for name, value in values.items() if name not in {*TUNED, "n_best"} and value != before.get(name)]
+    return ", ".join(f"{name} = {values[name]}" for name in (*TUNED, *changed) if name in values)
 
 
 def remember(
@@ -117,6 +130,7 @@ def remember(
     """
     from dragoman.training import remember as run_remembering
 
+    check_directory(model)
     made = run_remembering(
         model,
         source=source or (),

@@ -210,7 +210,7 @@ class TokenizerConfig(Section):
     target_kind: Literal["auto", "bpe", "unigram", "word", "character"] | None = setting(
         default=None, description="of the target; as `kind` if unset"
     )
-    vocab_size: Positive | None = setting(
+    vocab_size: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = setting(
         default=None, description="entries per vocabulary; sized to the corpus if unset"
     )
     joint: bool | None = setting(

@@ -38,6 +38,7 @@ from dragoman.text.lines import file_hash
 from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 FORMAT = 1
+PREPARED = "prepared.json"
 _NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
 _BEFORE = {"data": {"fuzzy_matches": 0}}  # what data did that were prepared before the setting existed
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
@@ -156,7 +157,7 @@ def prepare(
     corpora = Corpora.open(config)
     hashes = {path: digest for part in corpora.all for path, digest in part.hashes().items()}
     key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers)
-    if (directory / "prepared.json").exists():
+    if (directory / PREPARED).exists():
         try:
             prepared = Prepared.open(directory)
         except DataError as error:
@@ -177,7 +178,7 @@ def prepare(
         facts = _build(temporary, config, corpora, tokenizers, report)
         facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
         facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
-        _write_json(temporary / "prepared.json", facts)
+        _write_json(temporary / PREPARED, facts)
         _move(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -345,7 +346,7 @@ def _move(temporary: Path, directory: Path) -> None:
 
 
 def _read_facts(directory: Path) -> dict[str, Any]:
-    path = directory / "prepared.json"
+    path = directory / PREPARED
     try:
         with open(path, "rb") as stream:
             facts = json.loads(stream.read(_MAX_JSON).decode("utf-8"))

@@ -18,7 +18,7 @@ from dragoman.decoding.output import one_line
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
 from dragoman.decoding.runner import search
 from dragoman.decoding.translation import Alternative
-from dragoman.errors import DataError, ModelError
+from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import json_text
 from dragoman.nn import MaskedLM
 from dragoman.text.lines import chunks
@@ -68,7 +68,13 @@ class Completer:
         return cls(loaded.model, loaded.tokenizer, loaded.decoding)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """The model's decoding options with some changed, checked together."""
+        """The model's decoding options with some changed, checked together.
+
+        Raises:
+            ConfigError: one is unknown, or wrong, or for encoder-decoders.
+        """
+        if found := [f"decoding.{name}" for name in ("knn_weight", "right_to_left_weight") if changes.get(name)]:
+            raise ConfigError("only a model of pairs can have this", found=", ".join(found), hint="leave it out")
         return changed_options(self.decoding, changes)
 
     def complete(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dragoman.decoding.translation import Translation
 from dragoman.files import json_text
@@ -27,8 +28,8 @@ def format_translation(
     """The lines to print for one translation, without their ends.
 
     Plain: the text; with `scores`, the score and a TAB before it; with an alignment, a TAB and `i-j` pairs after it.
-    With `n_best`, a line for each output: number, score, text and alignment likewise. As JSON, one object with
-    everything.
+    With `n_best`, a line for each output: number, score, text and alignment likewise. In columns a TAB of the text is a
+    blank. As JSON, one object with everything.
 
     Args:
         result: a translation.
@@ -39,13 +40,19 @@ def format_translation(
         as_json: print an object.
     """
     if as_json:
-        yield json_text({"line": number, **result.to_dict()})
+        tree: dict[str, Any] = {"line": number, **result.to_dict()}
+        if words and result.alignment is not None:
+            trees = (tree, *tree["alternatives"])
+            for one, its in zip((result, *result.alternatives), trees, strict=True):
+                its["word_alignment"] = _of_words(result.source_tokens, one.tokens, one.alignment or ())
+        yield json_text(tree)
         return
     for one in result.alternatives if n_best else (result,):
         columns = [str(number)] if n_best else []
         if n_best or scores:
             columns.append(f"{one.score:.4f}")
-        columns.append(one_line(one.text))
+        text = one_line(one.text)
+        columns.append(text.replace("\t", " ") if columns or one.alignment is not None else text)
         if one.alignment is not None:
             columns.append(_pairs(result.source_tokens, one.tokens, one.alignment, words))
         yield "\t".join(columns)
@@ -53,7 +60,13 @@ def format_translation(
 
 def _pairs(source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]], words: bool) -> str:
     if words:
-        from dragoman.decoding.alignment import word_alignment  # not above: it needs PyTorch
-
-        pairs = word_alignment(source, target, pairs)
+        pairs = _of_words(source, target, pairs)
     return " ".join(f"{i}-{j}" for i, j in pairs)
+
+
+def _of_words(
+    source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> Sequence[tuple[int, int]]:
+    from dragoman.decoding.alignment import word_alignment  # not above: it needs PyTorch
+
+    return word_alignment(source, target, pairs)

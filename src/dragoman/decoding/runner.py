@@ -28,7 +28,7 @@ from dragoman.decoding.whole import force_rows, search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
 from dragoman.engines.native.model import Readings
 from dragoman.errors import DataError, ModelError
-from dragoman.models import Pretrained, load_pretrained
+from dragoman.models import Languages, Pretrained, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import BOS, EOS
@@ -216,6 +216,25 @@ def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
             found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
             raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
     return loaded
+
+
+def check_together(paths: Sequence[Path], pairs: Sequence[TokenizerPair], languages: Sequence[Languages]) -> None:
+    """Refuse models that cannot decide together.
+
+    Raises:
+        ModelError: one has other tokenizers or fuzzy matches than the first, or translates between other languages.
+    """
+    first = languages[0]
+    for path, pair, its in zip(paths, pairs, languages, strict=True):
+        if not pair.is_like(pairs[0]):
+            expected = f"those of {paths[0]}"
+            raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=path, expected=expected)
+        sides = ((first.source, its.source), (first.target, its.target))
+        if any(mine and other and mine != other for mine, other in sides):
+            raise ModelError(
+                "an ensemble translates between the same languages", file=path,
+                expected=f"{first.source} to {first.target}", found=f"{its.source} to {its.target}",
+            )  # fmt: skip
 
 
 def make_runner(loaded: Sequence[Pretrained], engine: str, precision: str) -> Runner:

@@ -16,7 +16,7 @@ from dragoman.decoding.translation import Alternative, PairScore, Translation, n
 from dragoman.decoding.whole import search_whole
 from dragoman.engines.light import open_light
 from dragoman.engines.native.model import Readings, default_threads
-from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
 from dragoman.text.tokenizer import UNK, own_length
@@ -93,14 +93,11 @@ class Translator:
             light = Light(*opened, partial(_load, paths, device, engine, precision))
             return cls(light, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
         from dragoman.decoding.datastore import Datastore
-        from dragoman.decoding.runner import load_models
+        from dragoman.decoding.runner import check_together, load_models
 
         loaded = load_models(paths, device)
         pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
-        for one, pair in zip(paths, pairs, strict=True):
-            if not pair.is_like(pairs[0]):
-                expected = f"those of {paths[0]}"
-                raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=one, expected=expected)
+        check_together(paths, pairs, [pretrained.languages for pretrained in loaded])
         models, stores = [pretrained.model for pretrained in loaded], [Datastore.load(one) for one in paths]
         both_ways = all(pretrained.config.right_to_left for pretrained in loaded)
         return cls(models, pairs[0], decoding, languages, engine, precision, stores, both_ways)

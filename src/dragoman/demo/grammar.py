@@ -280,13 +280,19 @@ def write_corpus(directory: str | Path, corpus: DemoCorpus, source: str = "zh", 
         target: the language of the second.
 
     Raises:
-        DataError: a language is neither "zh" nor "en".
+        DataError: a language is neither "zh" nor "en", or a file of that name says something else.
     """
     for language in (source, target):
         if language not in LANGUAGES:
             raise DataError("the demo has no such language", expected=" or ".join(LANGUAGES), found=language)
+    files = {
+        Path(directory) / f"{name}.{language}": "".join(f"{getattr(one, language)}\n" for one in sentences).encode()
+        for name, sentences in corpus.sentences.items()
+        for language in (source, target)
+    }
+    for path, lines in files.items():
+        if path.exists() and path.read_bytes() != lines:
+            raise DataError("the corpus would overwrite a file that says something else", file=path)
     Path(directory).mkdir(parents=True, exist_ok=True)
-    for name, sentences in corpus.sentences.items():
-        for language in (source, target):
-            lines = "".join(f"{getattr(sentence, language)}\n" for sentence in sentences)
-            (Path(directory) / f"{name}.{language}").write_text(lines, encoding="utf-8", newline="\n")
+    for path, lines in files.items():
+        path.write_bytes(lines)

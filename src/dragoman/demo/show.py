@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from dragoman.config import TrainConfig, make_config
+from dragoman.config import SETTINGS_FILE, TrainConfig, make_config
 from dragoman.decoding import Evaluation, evaluate
 from dragoman.demo.grammar import generate, load_grammar, write_corpus
+from dragoman.errors import ConfigError
 from dragoman.inspection import draw_translation
 from dragoman.training import train
 
@@ -72,15 +73,22 @@ def run_demo(out: str | Path = "runs/demo", *, direction: str = "zh-en", report:
         out: the run directory; the corpus goes into `corpus/` inside it.
         direction: "zh-en" or "en-zh".
         report: takes the lines of the story.
+
+    Raises:
+        ConfigError: the directory has a run that is none of the demo.
+        DataError: its `corpus/` holds files that are not the demo's.
     """
     out = Path(out)
     source, target = direction.split("-")
     corpus_directory = out / "corpus"
+    if (out / SETTINGS_FILE).exists() and not corpus_directory.exists():
+        raise ConfigError("another run is there already", file=out, hint="give another directory (--out)")
     corpus = generate(load_grammar())
     write_corpus(corpus_directory, corpus, "zh", "en")
     report(f"corpus: {len(corpus.train):,} training pairs from a grammar of ours, and {len(corpus.test)} held out")
     run = train(demo_config(out, corpus_directory, direction), resume=True)
     if run.exit_status:
+        report("called again, the demo goes on from there")
         return Demo(out, None, run.progress.seconds, run.exit_status)
     translator = run.translator()
     result = evaluate(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import SETTINGS_FILE
+from dragoman.data.prepare import PREPARED
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
@@ -63,7 +64,7 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
     directory, out = Path(directory), Path(out)
     if last < 1:
         raise ConfigError("an average needs at least one checkpoint", found=last)
-    if out.is_file() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS, WEIGHTS)):
+    if out.is_file() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS, WEIGHTS, PREPARED)):
         raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
     if is_markov(directory):
         raise ModelError("a Markov model has no checkpoints to average", file=directory)

@@ -58,7 +58,7 @@ def remember(
     Raises:
         ModelError: there is no encoder-decoder, or no datastore to add to.
         ConfigError: no files are given and there are no prepared data of the run; or faiss is not installed.
-        DataError: no pair is left.
+        DataError: no pair is left of files that were given.
     """
     searching_library()  # before the work, not after it
     directory = Path(directory)
@@ -79,8 +79,6 @@ def remember(
         elif known is None:
             hint = "give the pairs: --source and --target, or --pairs"
             raise ConfigError("there are no prepared data of the run in its words", file=directory, hint=hint)
-    if not known:
-        raise DataError("no pair is left to remember", file=directory)
     cast = _cast(loaded)
     made = make_datastore(model.eval(), known, directory, like=before, autocast=cast, report=report)
     fit_and_save(model, made, held_out, directory, autocast=cast, report=report)
@@ -142,4 +140,6 @@ def _read(
         for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
             known.append((ids if matching is None else matching.with_matches(ids, but_equal=True), labels))
     report(f"pairs: {counts}")
+    if not known:
+        raise DataError("no pair is left", file=[*source, *pairs][0])
     return known

@@ -124,6 +124,9 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     if others and config.data.prepared is not None:
         found, hint = f"data.prepared and {', '.join(others)}", "give one or the other: prepared data are complete"
         raise ConfigError("prepared data and files to be prepared", found=found, hint=hint)
+    if config.data.prepared is not None and Path(config.data.prepared).resolve() == directory.resolve():
+        found, hint = f"the prepared data in {directory}", "give another out (--out)"
+        raise ConfigError("a run wants a directory of its own", found=found, hint=hint)
     if resume and not given_files and not (directory / SETTINGS_FILE).exists():
         hint = "look at out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
