@@ -406,3 +406,13 @@ def test_models_of_other_languages_do_not_decide_together(dragoman: Command, mod
     refused(
         dragoman("translate", there, "--ensemble", back, stdin=b"ba\n"), "the same languages", "de to en", "en to de"
     )
+
+
+def test_an_input_that_cannot_be_read_leaves_the_output_as_it_was(
+    dragoman: Command, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad").write_bytes(b"ba ce\n\xff\n")
+    for verb, name in (("translate", "kept"), ("synthesize", "kept.tsv")):
+        (tmp_path / name).write_text("work of years\n", encoding="utf-8")
+        refused(dragoman(verb, model, "--input", tmp_path / "bad", "--output", tmp_path / name), "bad, line 2")
+        assert (tmp_path / name).read_text(encoding="utf-8") == "work of years\n"

@@ -75,6 +75,11 @@ def test_utf16_gets_its_own_advice(tmp_path: Path) -> None:
         texts(write(tmp_path / "bad.txt", "猫\n".encode("utf-16")))
 
 
+def test_gzip_under_another_name_gets_its_own_advice(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="looks like gzip: decompress it"):
+        texts(write(tmp_path / "a.txt", gzip.compress(b"text\n")))
+
+
 def test_policies_replace_and_skip_count_what_they_do(tmp_path: Path) -> None:
     path = write(tmp_path / "bad.txt", b"a\nb\xff\nc\0\nd\n")
     counts = ReadCounts()

@@ -20,6 +20,7 @@ from dragoman.cli.options import (
     Model,
     Precision,
     argument_text,
+    begun,
     decoding_settings,
     input_lines,
     open_output,
@@ -71,8 +72,9 @@ def translate(
     lines = translator.translate_lines(
         input_lines(input_, output), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
     )
-    with open_output(output, input_) as stream:
-        for number, result in enumerate(lines, 1):
+    results = begun(lines, output, input_)
+    with open_output(output) as stream:
+        for number, result in enumerate(results, 1):
             if result.truncated:
                 limit = len(result.source_tokens)
                 tell(f"warning: line {number} is longer than {limit} tokens and was cut there")
@@ -115,7 +117,7 @@ def complete(
         results = completer.fill_lines(lines, n_best=completer.n_best(changes))
     else:
         results = completer.complete_lines(lines, completer.options(changes))
-    with open_output(None, None) as stream:
+    with open_output(None) as stream:
         for number, outputs in enumerate(results, 1):
             place = None if alone is not None else number
             for line in format_outputs(outputs, place, n_best=nbest is not None, as_json=as_json):
@@ -157,7 +159,7 @@ def score(
     else:
         scores = _pair_scores(model, text, source, target, device)
     total = TextSummary()
-    with open_output(None, None) as stream:
+    with open_output(None) as stream:
         for one in scores:
             stream.write(format_score(one, tokens=tokens, as_json=as_json) + "\n")
             total += TextSummary.of(one)

@@ -91,7 +91,7 @@ def explain(
     trace = whole.select(*(stage or ()), layer=layer, head=head)
     drawn = [] if pictures is None else _draw(trace, pictures, format_ or "png")
     if as_json:
-        with open_output(None, None) as stream:
+        with open_output(None) as stream:
             stream.writelines(trace.json(numbers=numbers != 0, pictures=drawn))
             stream.write("\n")
         return
@@ -117,5 +117,5 @@ def _draw(trace: Trace, directory: Path, kind: str) -> list[str]:
 
 
 def _write(lines: list[str]) -> None:
-    with open_output(None, None) as stream:
+    with open_output(None) as stream:
         stream.writelines(line + "\n" for line in lines)

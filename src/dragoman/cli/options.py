@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedIOBase
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -197,22 +198,32 @@ def argument_text(text: str) -> str:
         raise DataError("an argument is not text", expected="UTF-8", found=ascii(text)) from error
 
 
-def open_output(path: Path | None, source: Path | None) -> Any:
-    """The file (compressed if it ends in .gz) or standard output as UTF-8 with LF line ends, whatever the locale says;
-    never over the source, which is standard input if None.
+def open_output(path: Path | None) -> Any:
+    """The file, compressed if it ends in .gz, or standard output: UTF-8 with LF line ends, whatever the locale says."""
+    if path is None:
+        return open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False)
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "wt", encoding="utf-8", newline="\n")
+
+
+def begun(items: Iterator[T], output: Path | None, source: Path | None) -> Iterator[T]:
+    """The same, the first of them made already: what is wrong before it is told before the output is opened.
+
+    Args:
+        items: what will be written.
+        output: where to; standard output if None.
+        source: what they are made of; standard input if None.
 
     Raises:
         ConfigError: the output is the input.
+        OSError: it cannot be written.
     """
     from dragoman.errors import ConfigError
 
-    check_not_among(path, [source], "--output")
-    if path is None:
-        return open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False)
-    if source is None and _is_read(path):
-        raise ConfigError("the output would overwrite the input", file=path, hint="give another --output")
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "wt", encoding="utf-8", newline="\n")
+    if output is not None and source is None and _is_read(output):
+        raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
+    check_writable(output, [source], "--output")
+    return chain(list(islice(items, 1)), items)
 
 
 def check_not_among(path: Path | None, inputs: Sequence[Path | None], option: str) -> None:

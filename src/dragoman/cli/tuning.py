@@ -23,6 +23,7 @@ from dragoman.cli.options import (
     Target,
     Tokenize,
     argument_text,
+    begun,
     check_directory,
     input_lines,
     open_output,
@@ -190,8 +191,9 @@ def synthesize(
         keep_copies=keep_copies,
         counts=counts,
     )
-    with open_output(output, input_) as stream:
-        for source, target in pairs:
+    made = begun(pairs, output, input_)
+    with open_output(output) as stream:
+        for source, target in made:
             stream.write(row(source, target) + "\n")
     print_json(counts.to_dict()) if as_json else print(counts)
 

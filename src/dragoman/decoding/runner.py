@@ -187,7 +187,8 @@ class Runner:
         if lengths and max(lengths) > BATCH_TOKENS:
             number = first + 1 + lengths.index(max(lengths))
             limit = f"at most {BATCH_TOKENS - 1} tokens"
-            raise DataError("a text is too long to be scored", line=number, expected=limit, found=max(lengths) - 1)
+            longest, hint = max(lengths) - 1, "leave this pair out"
+            raise DataError("a text is too long to be scored", line=number, expected=limit, found=longest, hint=hint)
         found: list[PairScore | None] = [None] * len(sources)
         model = self.with_datastores(options)
         for rows in length_batches(lengths):

@@ -130,6 +130,8 @@ def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataE
     hint = "convert the file to UTF-8 (training goes on without such lines if data.on_bad_text is replace or skip)"
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         hint = "this looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
+    if number == 1 and raw.startswith(b"\x1f\x8b"):
+        hint = "this looks like gzip: decompress it, or let the name of a file end in .gz"
     return DataError(
         "the line is not text", file=name, line=number, byte=byte, expected="UTF-8", found=wrong, hint=hint
     )
