@@ -159,9 +159,6 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
     # A search that the model will not be able to do is told now, not by the first validation.
     right_to_left_share(choices.config.decoding, bool(choices.config.model.right_to_left))
-    if choices.config.decoding.knn_weight and not choices.config.training.datastore:
-        hint = "make one with training.datastore = true, or leave decoding.knn_weight out"
-        raise ConfigError("the model will have no datastore", found="decoding.knn_weight", hint=hint)
     return choices.config, choices.made
 
 
