@@ -412,3 +412,20 @@ def test_an_input_that_cannot_be_read_leaves_the_output_as_it_was(
         (tmp_path / name).write_text("work of years\n", encoding="utf-8")
         refused(dragoman(verb, model, "--input", tmp_path / "bad", "--output", tmp_path / name), "bad, line 2")
         assert (tmp_path / name).read_text(encoding="utf-8") == "work of years\n"
+
+
+def test_nothing_may_be_read_and_written(model: Path) -> None:
+    command = [sys.executable, "-m", "dragoman", "translate", str(model), "--output", "/dev/null"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_defect_that_speaks_of_memory_keeps_its_traceback(
+    dragoman: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(Translator, "from_pretrained", broken)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        dragoman("translate", model)

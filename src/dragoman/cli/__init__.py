@@ -79,7 +79,9 @@ def main() -> None:
         print(f"dragoman: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+        # PyTorch's words on the CPU and on a GPU; an illegal access of memory is our mistake and keeps its traceback.
+        too_little = "DefaultCPUAllocator: " in str(error) or "out of memory" in str(error)
+        if not (too_little or isinstance(error, MemoryError)):
             raise
         hint = "lower training.batch_tokens and raise training.accumulate as much, or take a smaller model"
         print(f"dragoman: there is too little memory\n  to do:    {hint}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -172,7 +171,7 @@ def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> 
     from dragoman.evaluation.report import breakdown_tables, markdown_report, worst_text
 
     for number in result.truncated:
-        print(f"warning: source {number} is too long and was cut", file=sys.stderr)
+        tell(f"warning: source {number} is too long and was cut")
     if report is not None:
         page = markdown_report(result.scores, result.breakdown, result.worst, system=_described(result, name))
         report.write_text(page, encoding="utf-8", newline="\n")

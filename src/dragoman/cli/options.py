@@ -247,9 +247,9 @@ def _are_same(path: Path, other: Path) -> bool:
 
 
 def _is_read(path: Path) -> bool:
-    """Whether standard input comes from this file."""
+    """Whether standard input comes from this file; /dev/null, which may be both, is none."""
     with suppress(OSError, ValueError):
-        return os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+        return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     return False
 
 

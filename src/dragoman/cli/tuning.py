@@ -96,10 +96,10 @@ def tune(
         return
     for line in result.lines():
         print(line)
-    print("saved:" if save else "best:", _told(result.best.decoding, translator.decoding))
+    print("saved:" if save else "best:", _settings_of(result.best.decoding, translator.decoding))
 
 
-def _told(best: DecodingConfig, own: DecodingConfig) -> str:
+def _settings_of(best: DecodingConfig, own: DecodingConfig) -> str:
     """What was tried of a search, and what else is not the model's own."""
     from dragoman.decoding.tuning import TUNED
 

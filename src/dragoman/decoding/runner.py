@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from dragoman.config import DecodingConfig
 from dragoman.decoding.alignment import align
@@ -22,7 +20,7 @@ from dragoman.decoding.hypothesis import Hypothesis, IdRequest, check_numbers
 from dragoman.decoding.protocol import NextTokenModel, SearchRequest
 from dragoman.decoding.remembering import Remembering
 from dragoman.decoding.sampling import sample
-from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
+from dragoman.decoding.scoring import pad_rows, score_serial, score_targets
 from dragoman.decoding.translation import PairScore
 from dragoman.decoding.whole import force_rows, search_rows
 from dragoman.engines import ModuleEngine, NativeEngine, NativeModel, choose_device, choose_engine
@@ -194,9 +192,9 @@ class Runner:
         for rows in length_batches(lengths):
             batch = pad_rows([[*source_ids[row], EOS] for row in rows], self.model.device)
             wanted = [target_ids[row] for row in rows]
-            scored, behind = _forced(model, batch, wanted), [None] * len(rows)
+            scored, behind = score_targets(model, batch, wanted), [None] * len(rows)
             if right_to_left:
-                behind = map(sum, _forced(self.turned, batch, [ids[::-1] for ids in wanted], begin=EOS, end=BOS))
+                behind = map(sum, score_targets(self.turned, batch, [ids[::-1] for ids in wanted], begin=EOS, end=BOS))
             for row, value, end in zip(rows, scored, behind, strict=True):
                 check_numbers(value)
                 pieces = tuple(tokenizers.target.pieces(target_ids[row]))
@@ -245,17 +243,3 @@ def make_runner(loaded: Sequence[Pretrained], engine: str, precision: str) -> Ru
 
 def _together(models: Sequence[NextTokenModel]) -> NextTokenModel:
     return models[0] if len(models) == 1 else Ensemble(models)
-
-
-def _forced(
-    model: NextTokenModel,
-    source: Int[Tensor, "batch src"],
-    targets: Sequence[Sequence[int]],
-    *,
-    begin: int = BOS,
-    end: int = EOS,
-) -> list[list[float]]:
-    """The log-probabilities of given targets; in one pass where the model can."""
-    if isinstance(model, ModuleEngine):
-        return score_parallel(model, source, targets, begin=begin, end=end)
-    return score_serial(model, source, targets, begin=begin, end=end)

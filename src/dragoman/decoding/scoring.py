@@ -65,5 +65,19 @@ def score_parallel(
     return _unpadded(engine.token_log_probabilities(source, framed), targets)
 
 
+def score_targets(
+    model: NextTokenModel,
+    source: Int[Tensor, "batch src"],
+    targets: Sequence[Sequence[int]],
+    *,
+    begin: int = BOS,
+    end: int = EOS,
+) -> list[list[float]]:
+    """The same in one pass where the model can, else step by step."""
+    if isinstance(model, ModuleEngine):
+        return score_parallel(model, source, targets, begin=begin, end=end)
+    return score_serial(model, source, targets, begin=begin, end=end)
+
+
 def _unpadded(values: Float[Tensor, "batch labels"], targets: Sequence[Sequence[int]]) -> list[list[float]]:
     return [row[: len(target) + 1] for row, target in zip(values.tolist(), targets, strict=True)]

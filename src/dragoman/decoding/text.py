@@ -14,9 +14,8 @@ import torch
 from dragoman.decoding.hypothesis import check_numbers
 from dragoman.decoding.language_model import load_language_model
 from dragoman.decoding.protocol import NextTokenModel
-from dragoman.decoding.scoring import pad_rows, score_parallel, score_serial
+from dragoman.decoding.scoring import pad_rows, score_targets
 from dragoman.decoding.translation import PairScore
-from dragoman.engines import ModuleEngine
 from dragoman.errors import DataError, ModelError
 from dragoman.files import finite, json_text
 from dragoman.nn import MaskedLM
@@ -199,11 +198,7 @@ class TextScorer:
         for rows in _batches([len(ids) + 1 for ids in encoded]):
             source = torch.empty(len(rows), 0, dtype=torch.long, device=model.device)
             wanted = [encoded[row] for row in rows]
-            scored = (
-                score_parallel(model, source, wanted)
-                if isinstance(model, ModuleEngine)
-                else score_serial(model, source, wanted)
-            )
+            scored = score_targets(model, source, wanted)
             for row, one in zip(rows, scored, strict=True):
                 values[row] = one
         return values
