@@ -11,8 +11,9 @@ from rows import Run, print_rows, settle
 from workload import TINY
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Datastore, Remembering, SearchRequest, search
-from dragoman.decoding.datastore import DIMENSIONS, centres_of
+from dragoman.memory import Datastore, Remembering
+from dragoman.memory.datastore import DIMENSIONS, centres_of
+from dragoman.search import SearchRequest, search
 
 BATCH = 32
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from workload import TINY
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Hypothesis, SearchRequest, beam_search, greedy_search
 from dragoman.engines import ModuleEngine
 from dragoman.models import build_model
 from dragoman.nn import Transformer, causal_mask
+from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search
 
 Search = Callable[..., list[list[Hypothesis]]]
 # How to search, the size of the beam, sentences at once, tokens of each.

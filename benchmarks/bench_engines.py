@@ -10,11 +10,11 @@ from rows import print_row, print_rows, settle
 from workload import TINY
 
 from dragoman.config import DecodingConfig, ModelConfig
-from dragoman.decoding import SearchRequest, search
 from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine
 from dragoman.engines.native import load_library
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
+from dragoman.search import SearchRequest, search
 
 BASE = ModelConfig(source_vocab=8000, target_vocab=8000, tie_embeddings="all").with_paper_defaults()
 MODELS = {"base": BASE, "tiny": TINY}

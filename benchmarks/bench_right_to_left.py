@@ -12,13 +12,13 @@ from workload import TINY, training_batches
 
 from dragoman.config import DecodingConfig
 from dragoman.data import Batch
-from dragoman.decoding import Translator
 from dragoman.models import build_model
 from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import SPECIALS
 from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.step import accumulate_gradients
+from dragoman.translation import Translator
 
 SENTENCES, WORDS = 64, 12
 

@@ -6,7 +6,7 @@ import torch
 from rows import print_rows, settle
 from torch import Tensor
 
-from dragoman.decoding import draw_tokens
+from dragoman.search import draw_tokens
 
 ROWS, VOCAB = 32, 8000
 # The cuts: so many tokens (0 is all), and the probability that they reach together.

@@ -14,14 +14,15 @@ from torch import nn
 
 from dragoman.config import DecodingConfig, ModelConfig, TrainingConfig
 from dragoman.data import Batch
-from dragoman.decoding import SearchRequest, Translator, search
-from dragoman.decoding.scoring import pad_rows
 from dragoman.engines import choose_engine
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
+from dragoman.search import SearchRequest, search
+from dragoman.search.scoring import pad_rows
 from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients, batch_loss
+from dragoman.translation import Translator
 
 BOS, EOS, SPECIALS = 2, 3, 4
 BANNED = -50.0

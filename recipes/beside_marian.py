@@ -30,9 +30,9 @@ from run import HERE, once, plainly, recipe_text, scoring, train
 import dragoman
 from dragoman.config import make_config, read_toml
 from dragoman.data import Prepared, plan_epoch
-from dragoman.decoding.judge import read_test_set
 from dragoman.evaluation import compare
 from dragoman.files import make_directory
+from dragoman.studies.judge import read_test_set
 
 PEER = HERE.parent / ".venv-peers/bin/python"
 BEAM_SIZE, EPOCHS, TRIAL, MEASUREMENTS, WARM_UP = 4, 30, 0.25, 10, 0.1

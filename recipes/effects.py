@@ -25,10 +25,10 @@ from run import once, plainly
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments
 from dragoman.data.filtering import Counts
-from dragoman.decoding.synthesis import WAYS, synthesize
 from dragoman.evaluation import compare
 from dragoman.files import make_directory, write_bytes, write_json
 from dragoman.inspection.canvas import checked_path
+from dragoman.studies.synthesis import WAYS, synthesize
 from dragoman.text import read_lines
 
 PLAN = Path(__file__).parent / "effects.toml"

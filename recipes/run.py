@@ -27,11 +27,11 @@ from typing import Any
 import dragoman
 from dragoman.config import SETTINGS_FILE, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared
-from dragoman.decoding import TextScorer, summarize
-from dragoman.decoding.judge import read_test_set
 from dragoman.errors import DragomanError
 from dragoman.evaluation import group_references, score
+from dragoman.language import TextScorer, summarize
 from dragoman.models import load_pretrained
+from dragoman.studies.judge import read_test_set
 from dragoman.text import read_lines
 from dragoman.training.tasks import task_of
 from dragoman.training.validate import teacher_forced

@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from dragoman.config import ModelConfig as ModelConfig
     from dragoman.config import TrainConfig as TrainConfig
     from dragoman.data import prepare as prepare
-    from dragoman.decoding import Completer as Completer
-    from dragoman.decoding import Filler as Filler
-    from dragoman.decoding import TextScorer as TextScorer
-    from dragoman.decoding import Translation as Translation
-    from dragoman.decoding import Translator as Translator
-    from dragoman.decoding import evaluate as evaluate
-    from dragoman.decoding import tune as tune
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import compare as compare
     from dragoman.evaluation import score as score
@@ -29,13 +22,20 @@ if TYPE_CHECKING:
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
     from dragoman.inspection import explain_config as explain_config
+    from dragoman.language import Completer as Completer
+    from dragoman.language import Filler as Filler
+    from dragoman.language import TextScorer as TextScorer
     from dragoman.models import build_model as build_model
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
+    from dragoman.studies import evaluate as evaluate
+    from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
     from dragoman.training import average_run as average_run
     from dragoman.training import describe_model as describe_model
     from dragoman.training import train as train
+    from dragoman.translation import Translation as Translation
+    from dragoman.translation import Translator as Translator
 
     __version__: str
 
@@ -45,11 +45,13 @@ __all__, _name, _ = lazy_names(
     {
         "config": ("DecodingConfig", "ModelConfig", "TrainConfig"),
         "data": ("prepare",),
-        "decoding": ("Completer", "Filler", "TextScorer", "Translation", "Translator", "evaluate", "tune"),
         "errors": ("DragomanError",),
         "evaluation": ("compare", "score"),
+        "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
+        "studies": ("evaluate", "tune"),
+        "translation": ("Translation", "Translator"),
         "training": ("Run", "average_run", "describe_model", "train"),
     },
 )

@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 
 from dragoman.config import DecodingConfig, ModelConfig
-from dragoman.decoding import Completer, Translator
 from dragoman.engines import ModuleEngine
+from dragoman.language import Completer
 from dragoman.models import Languages, build_model, save_pretrained
 from dragoman.nn import CausalLM, Transformer
 from dragoman.text import SentencePieceTokenizer, TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import SPECIALS
+from dragoman.translation import Translator
 
 WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "ki", "lo", "mu", "ne", "pa", "ri")
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from decoding.test_filling import masked_model
-from dragoman.decoding import Completer, Filler, TextScorer, Translator, summarize
+from dragoman.language import Completer, Filler, TextScorer, summarize
 from dragoman.markov import Skips
 from dragoman.models import save_pretrained
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import MASK_TOKEN, SPECIALS
+from dragoman.translation import Translator
 from end_to_end import small
 from end_to_end.conftest import Command
 from end_to_end.test_mistakes import refused
+from language.test_filling import masked_model
 
 PROMPTS = ["ba ce", "", "di", "ki <mask> lo"]
 DATA = "".join(f"{prompt}\n" for prompt in PROMPTS).encode()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import Translator
 from dragoman.errors import ModelError
 from dragoman.training import train
+from dragoman.translation import Translator
 from training.runs import events, small_config
 
 

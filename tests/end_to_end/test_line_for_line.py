@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.config import DecodingConfig
-from dragoman.decoding.output import one_line
 from dragoman.nn import Transformer
+from dragoman.search.outputs import one_line
 from end_to_end import small
 from end_to_end.conftest import Command, call
 

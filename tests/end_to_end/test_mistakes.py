@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import Translator
+from dragoman.translation import Translator
 from end_to_end.conftest import Command, Outcome
 
 

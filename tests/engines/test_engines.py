@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DecodingConfig, ModelConfig
-from dragoman.decoding import SearchRequest, beam_search, greedy_search, score_serial
 from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine
 from dragoman.engines.native import load_library
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
+from dragoman.search import SearchRequest, beam_search, greedy_search, score_serial
 from dragoman.text.tokenizer import EOS
 
 LIBRARY = load_library()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Completer, Filler
 from dragoman.errors import DataError
 from dragoman.inspection import explain
 from dragoman.inspection.gaps import explain_filling
+from dragoman.language import Completer, Filler
 from dragoman.models import build_model
 from dragoman.nn import MaskedLM
 from dragoman.text import Vocabulary

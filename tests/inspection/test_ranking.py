@@ -12,14 +12,17 @@ import torch
 from rich.cells import cell_len
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Completer, Translator, hypothesis_score, make_datastore
 from dragoman.errors import ConfigError
 from dragoman.inspection import Candidate, Trace, explain
 from dragoman.inspection.tables import folded
 from dragoman.inspection.trace import Text
 from dragoman.inspection.walk import WIDTH
+from dragoman.language import Completer
+from dragoman.memory import make_datastore
 from dragoman.nn import Transformer
+from dragoman.search import hypothesis_score
 from dragoman.text.tokenizer import BOS, EOS
+from dragoman.translation import Translator
 from end_to_end import small
 
 SOURCE = "ba ce di fo gu"

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import Remembering, Translator, make_datastore
-from dragoman.decoding.scoring import pad_rows
 from dragoman.inspection import Trace, explain, recalling
+from dragoman.memory import Remembering, make_datastore
 from dragoman.nn import Transformer
+from dragoman.search.scoring import pad_rows
 from dragoman.text.tokenizer import BOS, EOS
+from dragoman.translation import Translator
 from end_to_end import small
 
 TEXTS = small.sentences(12, longest=6)

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.decoding import Completer, Filler, Translator
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.inspection import Trace, explain
 from dragoman.inspection.agreement import serial_logits
+from dragoman.language import Completer, Filler
 from dragoman.models import build_model, save_pretrained
 from dragoman.nn import MultiHeadAttention
 from dragoman.profiles import annotated, d2l, jadore, lsdefine, marian, torch_nn
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, special_tokens
+from dragoman.translation import Translator
 from end_to_end import small
 
 TEXT, TARGET = "ba ce di fo gu", "ri pa ne mu"

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import dragoman.markov
 from dragoman.config import DecodingConfig, ModelConfig
-from dragoman.decoding import NextTokenModel, SearchRequest, beam_search, greedy_search, sample, score_serial
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, DataError
 from dragoman.markov import (
@@ -35,6 +34,7 @@ from dragoman.markov import (
 )
 from dragoman.markov.mask import Ballots
 from dragoman.models import build_model
+from dragoman.search import NextTokenModel, SearchRequest, beam_search, greedy_search, sample, score_serial
 from dragoman.text import tokenizer
 
 VOCAB = 9

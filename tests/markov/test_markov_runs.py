@@ -12,9 +12,9 @@ import pytest
 
 from dragoman.config import TrainConfig, make_config, merge, parse_assignments, read_toml
 from dragoman.data import prepare
-from dragoman.decoding import Completer, TextScorer
 from dragoman.errors import ConfigError
 from dragoman.files import make_directory
+from dragoman.language import Completer, TextScorer
 from dragoman.markov import RUNGS, MarkovModel, load
 from dragoman.training import describe_model, markov, train
 from dragoman.training.log import RunLog

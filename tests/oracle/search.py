@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.decoding import Hypothesis, SearchRequest, hypothesis_score
+from dragoman.search import Hypothesis, SearchRequest, hypothesis_score
 from dragoman.text.tokenizer import BOS, EOS
 
 

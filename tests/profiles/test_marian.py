@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import SearchRequest, beam_search, greedy_search
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import AttentionRecord, MultiHeadAttention
 from dragoman.profiles import marian
+from dragoman.search import SearchRequest, beam_search, greedy_search
 
 transformers = pytest.importorskip("transformers")
 

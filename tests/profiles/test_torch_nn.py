@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import SearchRequest, beam_search
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import AttentionRecord, MultiHeadAttention
 from dragoman.profiles import torch_nn
+from dragoman.search import SearchRequest, beam_search
 
 PAD, BOS, EOS, VOCAB, LONGEST = 1, 2, 3, 17, 24
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import SearchRequest, beam_search, greedy_search
 from dragoman.engines import ModuleEngine
 from dragoman.nn import MultiHeadAttention, Transformer
+from dragoman.search import SearchRequest, beam_search, greedy_search
 
 
 def trace(model: Transformer, source: Tensor, target: Tensor) -> dict[str, np.ndarray]:

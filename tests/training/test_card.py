@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding import tune
+from dragoman.studies import tune
 from dragoman.training import train
 from dragoman.training.card import retell_search, typed_command
 from end_to_end import small

@@ -11,10 +11,11 @@ from runs import events, small_config, text_config, write_corpus
 
 from dragoman.config import make_config
 from dragoman.data import prepare
-from dragoman.decoding import Datastore, Translator
 from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.memory import Datastore
 from dragoman.text import read_lines
 from dragoman.training import describe_model, remember, train
+from dragoman.translation import Translator
 
 NAME = "datastore.safetensors"
 

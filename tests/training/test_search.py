@@ -6,12 +6,13 @@ import pytest
 from runs import events, small_config
 
 from dragoman.config import TrainConfig, read_toml
-from dragoman.decoding import Translator, save_decoding
 from dragoman.errors import ConfigError
 from dragoman.evaluation import score
+from dragoman.studies import save_decoding
 from dragoman.text import read_lines
 from dragoman.training import run as run_module
 from dragoman.training import search, train
+from dragoman.translation import Translator
 
 BEAM, MOST, WORST = 3, 15, 9.0
 ALPHAS = (0.0, 0.6, 1.0)

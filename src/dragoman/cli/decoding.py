@@ -30,7 +30,8 @@ from dragoman.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.decoding import PairScore, TextScore
+    from dragoman.language import TextScore
+    from dragoman.search import PairScore
 
 
 def translate(
@@ -61,7 +62,7 @@ def translate(
     as_json: Json = False,
 ) -> None:
     """Translate lines. As many come out as went in, in order, empty ones kept."""
-    from dragoman.decoding import format_translation
+    from dragoman.translation import format_translation
 
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
     translator, options = open_translator(
@@ -106,7 +107,7 @@ def complete(
     as_json: Json = False,
 ) -> None:
     r"""Continue a prompt: causal and Markov models. A masked model fills each <mask> in it (\<mask> is plain text)."""
-    from dragoman.decoding import Filler, format_outputs, load_completer
+    from dragoman.language import Filler, format_outputs, load_completer
 
     alone = _prompt_alone(prompt, input_)
     given = {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None}
@@ -151,8 +152,8 @@ def score(
 
     A Transformer is run by its PyTorch modules in float32 here, whatever `translate` chooses.
     """
-    from dragoman.decoding import TextSummary, format_score
     from dragoman.files import json_text
+    from dragoman.language import TextSummary, format_score
 
     if source is None and target is None:
         scores: Iterator[PairScore | TextScore] = _text_scores(model, text, device)
@@ -170,7 +171,7 @@ def score(
 
 
 def _text_scores(model: Path, text: Path | None, device: str) -> Iterator[TextScore]:
-    from dragoman.decoding import TextScorer
+    from dragoman.language import TextScorer
 
     chunk = 1 if text is None and sys.stdin.isatty() else 2048
     return TextScorer.from_pretrained(model, device=device).score_lines(input_lines(text), chunk=chunk)
@@ -179,10 +180,10 @@ def _text_scores(model: Path, text: Path | None, device: str) -> Iterator[TextSc
 def _pair_scores(
     model: Path, text: Path | None, source: Path | None, target: Path | None, device: str
 ) -> Iterator[PairScore]:
-    from dragoman.decoding import Translator
-    from dragoman.decoding.language_model import family_of
     from dragoman.errors import ConfigError, ModelError
+    from dragoman.language.loading import family_of
     from dragoman.text import ParallelCorpus
+    from dragoman.translation import Translator
 
     if text is not None or source is None or target is None:
         given = {"--text": text, "--source": source, "--target": target}

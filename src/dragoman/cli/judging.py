@@ -27,7 +27,7 @@ from dragoman.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.decoding import Evaluation
+    from dragoman.studies import Evaluation
 
 Breakdown = Annotated[
     bool, typer.Option("--breakdown", help="Also by length, unknown pieces and rare words; count faulty outputs.")
@@ -71,8 +71,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.decoding import evaluate as run_evaluation
-    from dragoman.decoding import evaluate_outputs, training_words
+    from dragoman.studies import evaluate as run_evaluation
+    from dragoman.studies import evaluate_outputs, training_words
 
     metrics = [name.strip() for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
@@ -114,10 +114,10 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
-    from dragoman.decoding.judge import check_outputs
     from dragoman.evaluation import compare as run_comparison
     from dragoman.evaluation import contrast
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
+    from dragoman.studies.judge import check_outputs
     from dragoman.text import guess_language, read_lines
 
     check_writable(report, [first, second, reference, source], "--report")
@@ -161,7 +161,7 @@ def _check_no_search(chosen: Mapping[str, object]) -> None:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    from dragoman.decoding.output import one_line
+    from dragoman.search.outputs import one_line
 
     path.write_text("".join(one_line(text) + "\n" for text in lines), encoding="utf-8", newline="\n")
 

@@ -18,7 +18,7 @@ from dragoman.pace import paced
 
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig, TrainConfig
-    from dragoman.decoding import Translator
+    from dragoman.translation import Translator
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ def open_translator(
     precision: str,
 ) -> tuple[Translator, DecodingConfig]:
     """The translator of one model or several, and its search: the model's own, then `--set`, then the named options."""
-    from dragoman.decoding import Translator
+    from dragoman.translation import Translator
 
     translator = Translator.from_pretrained(
         [model, *(ensemble or [])], device=device, engine=engine, precision=precision

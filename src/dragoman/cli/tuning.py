@@ -69,8 +69,8 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
-    from dragoman.decoding import save_decoding
-    from dragoman.decoding import tune as run_tuning
+    from dragoman.studies import save_decoding
+    from dragoman.studies import tune as run_tuning
     from dragoman.training.card import retell_search
 
     tried: dict[str, Any] = {
@@ -101,7 +101,7 @@ def tune(
 
 def _settings_of(best: DecodingConfig, own: DecodingConfig) -> str:
     """What was tried of a search, and what else is not the model's own."""
-    from dragoman.decoding.tuning import TUNED
+    from dragoman.studies.tuning import TUNED
 
     values, before = best.to_dict(none=False), own.to_dict(none=False)
     changed = [name for name, value in values.items() if name not in {*TUNED, "n_best"} and value != before.get(name)]
@@ -172,7 +172,7 @@ def synthesize(
 ) -> None:
     """Make training pairs from text of one language. What became of the lines is told at the end."""
     from dragoman.data.filtering import Counts
-    from dragoman.decoding.synthesis import synthesize as run_synthesis
+    from dragoman.studies.synthesis import synthesize as run_synthesis
 
     row = _layout(output)
     _check_tag(tag or "")

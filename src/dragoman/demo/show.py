@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dragoman.config import SETTINGS_FILE, TrainConfig, make_config
-from dragoman.decoding import Evaluation, evaluate
 from dragoman.demo.grammar import generate, load_grammar, write_corpus
 from dragoman.errors import ConfigError
 from dragoman.inspection import draw_translation
+from dragoman.studies import Evaluation, evaluate
 from dragoman.training import train
 
 SHOWN = 12

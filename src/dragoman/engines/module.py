@@ -14,7 +14,7 @@ ROWS = 2048
 
 
 class ModuleEngine:
-    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`).
+    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.search.NextTokenModel`).
 
     The model is put into evaluation mode. For a `CausalLM` only the number of rows of a source counts. The other
     engines derive from this one and run the steps in their own way.

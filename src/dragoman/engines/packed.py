@@ -26,7 +26,7 @@ Linear = Callable[[Tensor], Tensor]
 
 
 class PackedEngine(ModuleEngine):
-    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`).
+    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.search.NextTokenModel`).
 
     Weights are packed once: later changes of the model are not seen. In float32 they lie as oneDNN wants them, where
     PyTorch has it. In int8, weights have a scale per output and activations one per row; products are summed exactly

@@ -12,21 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
-from dragoman.decoding import (
-    Completer,
-    Filler,
-    Remembering,
-    SearchRequest,
-    Translator,
-    load_language_model,
-    pad_rows,
-    search,
-)
-from dragoman.decoding.both_ways import Search, in_directions
-from dragoman.decoding.guard import search_without_loops
-from dragoman.decoding.hypothesis import Hypothesis, IdRequest, changed_options
-from dragoman.decoding.known import as_found
-from dragoman.decoding.language_model import family_of
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
@@ -36,8 +21,17 @@ from dragoman.inspection.recalling import recall
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
 from dragoman.inspection.trace import Position, Step, Trace
+from dragoman.language import Completer, Filler, load_language_model
+from dragoman.language.loading import family_of
+from dragoman.memory import Remembering
 from dragoman.nn import MaskedLM
+from dragoman.search import SearchRequest, pad_rows, search
+from dragoman.search.guard import search_without_loops
+from dragoman.search.hypothesis import Hypothesis, IdRequest, changed_options
+from dragoman.search.reranking import Search, in_directions
 from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from dragoman.translation import Translator
+from dragoman.translation.known import as_found
 
 R = TypeVar("R", IdRequest, SearchRequest)
 _WITH_DATASTORE = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from dragoman.decoding import Filler, pad_rows
-from dragoman.decoding.filling import split_at_gaps, with_gaps
 from dragoman.inspection.capture import captured
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
 from dragoman.inspection.trace import Step, Trace
+from dragoman.language import Filler
+from dragoman.language.filling import split_at_gaps, with_gaps
+from dragoman.search import pad_rows
 from dragoman.text.tokenizer import EOS, MASK, SPECIALS
 
 

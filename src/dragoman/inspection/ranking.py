@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.decoding.both_ways import right_to_left_share
-from dragoman.decoding.hypothesis import Hypothesis, hypothesis_score
 from dragoman.inspection.trace import Candidate
+from dragoman.search.hypothesis import Hypothesis, hypothesis_score
+from dragoman.search.reranking import right_to_left_share
 
 
 def candidates(

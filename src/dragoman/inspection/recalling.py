@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.remembering import Remembering, Told
 from dragoman.inspection.trace import Recalled, Voice
+from dragoman.memory.remembering import Remembering, Told
 from dragoman.nn import Transformer
 from dragoman.text.tokenizer import BOS, EOS, Tokenizer
 

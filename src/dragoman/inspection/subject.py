@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.hypothesis import check_numbers
 from dragoman.errors import DataError
 from dragoman.inspection.agreement import Model, checks_of, parallel_logits, sizes_of
 from dragoman.inspection.capture import captured
@@ -18,6 +17,7 @@ from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
 from dragoman.inspection.trace import Chance, Step, Text, Trace
 from dragoman.models import count_parameters
+from dragoman.search.hypothesis import check_numbers
 from dragoman.text.tokenizer import Tokenizer
 
 # A trace keeps everything, and attention grows with the square of the length.

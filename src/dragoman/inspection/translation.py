@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.decoding import Translator, cross_attention, pad_rows
 from dragoman.inspection.canvas import Picture
 from dragoman.inspection.pictures import attention_map
+from dragoman.search import pad_rows
 from dragoman.text.tokenizer import EOS
+from dragoman.translation import Translator, cross_attention
 
 
 def draw_translation(translator: Translator, text: str, path: str | Path, *, layer: int | None = None) -> Picture:

@@ -14,7 +14,7 @@ from dragoman.markov.framing import BOS, EOS, PAD
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What is needed of a model: the next-token protocol (`dragoman.decoding.NextTokenModel`)."""
+    """What is needed of a model: the next-token protocol (`dragoman.search.NextTokenModel`)."""
 
     @property
     def device(self) -> torch.device:

@@ -47,7 +47,7 @@ class MarkovModel(ABC):
     Dirichlet language model"). With k = 0 and backoff = 0 the probabilities are the plain fractions of the evidence,
     and what was never seen is impossible. A history that gives no evidence at all takes that of the rung below.
 
-    Every rung is a next-token model for the searches of `dragoman.decoding`; it needs no source.
+    Every rung is a next-token model for the searches of `dragoman.search`; it needs no source.
 
     Args:
         vocab: number of word ids.

@@ -14,9 +14,9 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.decoding import Trial, Tuning
 from dragoman.files import json_text, write_bytes
 from dragoman.models.description import DATASTORE
+from dragoman.studies import Trial, Tuning
 from dragoman.text.tokenizer_pair import MATCHES
 from dragoman.training.progress import Progress
 from dragoman.training.validate import MOST_TRAINING_PAIRS, Validation
@@ -62,7 +62,7 @@ KINDS = {
         accuracy="in percent, of the hidden tokens",
         command='dragoman complete {name} "... <mask> ..."\ndragoman score {name} --text FILE',
         python=(
-            'from dragoman.decoding import Filler\nFiller.from_pretrained({quoted}).fill(["... <mask> ..."])[0][0].text'
+            'from dragoman.language import Filler\nFiller.from_pretrained({quoted}).fill(["... <mask> ..."])[0][0].text'
         ),
     ),
 }

@@ -29,9 +29,9 @@ from torch import nn
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
-from dragoman.decoding.both_ways import right_to_left_share
 from dragoman.errors import ConfigError
 from dragoman.models import build_model, count_parameters
+from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second

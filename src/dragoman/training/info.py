@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dragoman.decoding import LanguageModel, load_language_model
-from dragoman.decoding.datastore import Datastore
 from dragoman.engines import choose_device, choose_engine
+from dragoman.language import LanguageModel, load_language_model
 from dragoman.markov import MarkovModel, is_markov
+from dragoman.memory.datastore import Datastore
 from dragoman.models import count_parameters, load_pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import MaskedLM

@@ -13,16 +13,16 @@ from dragoman.config import SETTINGS_FILE, DataConfig, make_config, read_toml
 from dragoman.data import Prepared
 from dragoman.data.filtering import Counts, drop_texts, encode_pairs
 from dragoman.data.store import TokenStore
-from dragoman.decoding.datastore import Autocast, Datastore, Pair, make_datastore, searching_library
-from dragoman.decoding.remembering import fit
-from dragoman.decoding.runner import load_models
 from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.memory.datastore import Autocast, Datastore, Pair, make_datastore, searching_library
+from dragoman.memory.remembering import fit
 from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
 from dragoman.pace import silent
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
+from dragoman.translation.runner import load_models
 
 
 def remember(

@@ -9,11 +9,10 @@ import torch
 
 from dragoman.config import FILE_KEYS, SETTINGS_FILE, Family, TrainConfig, make_config, write_toml
 from dragoman.data import Prepared, prepare
-from dragoman.decoding import Translator
-from dragoman.decoding.datastore import make_datastore, searching_library
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
+from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
@@ -40,6 +39,7 @@ from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation, doubt
+from dragoman.translation import Translator
 
 CARD = "README.md"
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.decoding import Translator, Tuning, save_decoding
-from dragoman.decoding.tuning import try_searches
 from dragoman.models.description import DATASTORE
+from dragoman.studies import Tuning, save_decoding
+from dragoman.studies.tuning import try_searches
 from dragoman.training.log import RunLog
+from dragoman.translation import Translator
 
 # The largest p-value, by approximate randomisation, of a penalty that is better than the run's own.
 SURE = 0.05

@@ -15,14 +15,15 @@ import torch
 from dragoman.config import DecodingConfig, TrainConfig
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, collate_causal, collate_masked, eval_batches
 from dragoman.data.masking import FIRST_PIECE
-from dragoman.decoding import Completer, Translator
 from dragoman.engines import ModuleEngine
 from dragoman.evaluation import Score, score
+from dragoman.language import Completer
 from dragoman.models import Languages
 from dragoman.nn import CausalLM, MaskedLM, Transformer
 from dragoman.text import Tokenizer
 from dragoman.text.tokenizer import EOS, PAD
 from dragoman.training.seeding import seed_of
+from dragoman.translation import Translator
 
 Model = Transformer | CausalLM | MaskedLM
 # Of a text, so many held-out lines are completed or filled at each validation, to be read by people.

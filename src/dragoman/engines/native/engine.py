@@ -10,9 +10,12 @@ from torch import Tensor
 
 from dragoman.engines.module import ModuleEngine, added_positions
 from dragoman.engines.native.model import NativeModel, check
+from dragoman.engines.native.searching import search_rows
 from dragoman.engines.reading import read_recipe
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.nn import CausalLM, Transformer
+from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.protocol import SearchRequest
 
 
 class NativeState:
@@ -34,7 +37,7 @@ class NativeState:
 
 
 class NativeEngine(ModuleEngine):
-    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.decoding.NextTokenModel`), run natively.
+    """A `Transformer` or `CausalLM` as a next-token model (see `dragoman.search.NextTokenModel`), run natively.
 
     Weights are packed once: later changes of the model are not seen. Results of a row depend neither on the rows
     beside it nor on the number of threads, bit by bit. In int8, weights have a scale per output and activations one
@@ -65,6 +68,15 @@ class NativeEngine(ModuleEngine):
     def bytes(self) -> int:
         """Memory of the packed weights; the embeddings are the model's own."""
         return self.native.bytes
+
+    def search(self, request: SearchRequest) -> list[list[Hypothesis]] | None:
+        """Return what greedy or beam search finds, run by the library; None where it does not know the positions."""
+        if not self.native.knows_positions:
+            return None
+        return search_rows(
+            self.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes,
+            begin=request.bos, end=request.eos, never=request.never, threads=torch.get_num_threads(),
+        )  # fmt: skip
 
     def start(self, source: Int[Tensor, "batch src"]) -> NativeState:
         """Encode the framed source: the state before the first step."""

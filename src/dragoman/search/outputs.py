@@ -1,0 +1,58 @@
+"""Outputs and scored pairs as strings: what is made of hypotheses for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
+
+
+def one_line(text: str) -> str:
+    """Return a text that cannot end its line early: line breaks become blanks."""
+    return text.translate(_BREAKS)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One output for a source.
+
+    Attributes:
+        text: the output.
+        score: what outputs are ranked by: log-probability with the length penalty or reward.
+        log_probability: natural logarithm of the probability of all tokens and `</s>`.
+        tokens: the output's pieces.
+        token_scores: natural log-probability of each piece, then that of `</s>`.
+        finished: the model ended it; if not, it was cut at `max_length`.
+        alignment: (source piece, output piece) positions from cross-attention, if asked for.
+        right_to_left: as `log_probability`, read from the end; None where outputs are ranked by one reading.
+    """
+
+    text: str
+    score: float
+    log_probability: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+    finished: bool = field(default=True, kw_only=True)
+    alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
+    right_to_left: float | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How likely a model finds a given pair.
+
+    Attributes:
+        source: the source text.
+        target: the target text.
+        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
+        tokens: the target's pieces.
+        token_scores: natural log-probability of each piece, then that of `</s>`.
+        right_to_left: as `log_probability`, read from the end; None where the model did not learn that.
+    """
+
+    source: str
+    target: str
+    log_probability: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+    right_to_left: float | None = None

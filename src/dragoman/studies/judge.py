@@ -1,0 +1,354 @@
+"""Judging a model on a test set: translate, score, and look where the faults are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import DecodingConfig
+from dragoman.data import TokenStore
+from dragoman.errors import ConfigError, DataError
+from dragoman.evaluation import (
+    Breakdown,
+    ErrorKinds,
+    Score,
+    WorstSentences,
+    break_down,
+    count_words,
+    group_references,
+    score,
+    worst_sentences,
+)
+from dragoman.evaluation.metrics import METRICS, check_language, measure
+from dragoman.pace import paced, silent
+from dragoman.text import UNK, Tokenizer, guess_language, read_lines
+from dragoman.translation.known import as_found
+from dragoman.translation.results import Translation
+from dragoman.translation.translator import Translator
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Outputs for a test set and their scores.
+
+    Attributes:
+        scores: one per metric, with interval and signature.
+        sources: what was translated: each distinct source once, if they were grouped; empty if not known.
+        hypotheses: the output for each.
+        references: what was accepted for each.
+        decoding: the search that was used; None for outputs that were made elsewhere.
+        engine: what ran the model, and in which precision; None for outputs that were made elsewhere.
+        aids: what the search asked beside one reading of the model (`Translator.aids`).
+        truncated: numbers of the sources, from 1, that were too long and were cut.
+        unfinished: numbers of the outputs, from 1, that the model did not end.
+        breakdown: scores of the test set's parts, if asked for.
+        worst: sentences with the worst scores, if asked for.
+    """
+
+    scores: list[Score]
+    sources: list[str]
+    hypotheses: list[str]
+    references: list[tuple[str, ...]]
+    decoding: DecodingConfig | None
+    engine: str | None = None
+    aids: tuple[str, ...] = ()
+    truncated: tuple[int, ...] = ()
+    unfinished: tuple[int, ...] = ()
+    breakdown: Breakdown | None = None
+    worst: WorstSentences | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Scores, search and what else was asked for as plain values, for JSON."""
+        tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
+        if self.decoding is not None:
+            tree["decoding"], tree["engine"] = self.decoding.to_dict(none=False), self.engine
+            tree["aids"] = self.aids
+            tree["truncated"], tree["unfinished"] = self.truncated, self.unfinished
+        if self.breakdown is not None:
+            tree["breakdown"] = self.breakdown.to_dict()
+        if self.worst is not None:
+            tree["worst"] = self.worst.to_dict()
+        return tree
+
+
+def evaluate(
+    model: Translator | str | Path,
+    source: str | Path,
+    references: str | Path | Sequence[str | Path],
+    *,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    group: bool = False,
+    decoding: DecodingConfig | None = None,
+    target_language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    bootstrap: int = 1000,
+    breakdown: bool = False,
+    worst: int = 0,
+    frequencies: Mapping[str, int] | None = None,
+    report: Callable[[str], None] = silent,
+) -> Evaluation:
+    """Translate a file and score the output against one or more reference files.
+
+    Args:
+        model: a translator, or a run or model directory.
+        source: file of sources.
+        references: file of references, line by line, or several such files.
+        metrics: names from `dragoman.evaluation.METRICS`.
+        group: lines with the same source are one item with several references (as in a pronunciation dictionary).
+        decoding: the search; the model's own options if None.
+        target_language: two-letter code; the model's own if None.
+        lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
+        bootstrap: resampled test sets for the intervals.
+        breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
+        worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
+        frequencies: how often words stand in the training targets; None for what a run directory knows.
+        report: takes a line of plain text now and then: how far the translation is.
+
+    Raises:
+        DataError: a file cannot be read, or they have different numbers of lines.
+        ConfigError: a metric is unknown, or a number is out of range.
+    """
+    sources, answers = read_test_set(source, references, group=group)
+    translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    options = decoding or translator.decoding
+    check_metrics(metrics, target_language or translator.languages.target, tokenize)
+    lines = paced(sources, report, "translated", len(sources))
+    results = list(translator.translate_lines(lines, options))
+    if breakdown and frequencies is None and not isinstance(model, Translator):
+        frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
+    return _judge(
+        Evaluation(
+            [], sources, [one.text for one in results], answers, options, translator.engine, translator.aids(options),
+            truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
+            unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
+        ),
+        metrics=metrics, target_language=target_language or translator.languages.target,
+        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        frequencies=frequencies,
+        unknown=[count_unknown(translator.tokenizers.own_source, text) for text in sources] if breakdown else None,
+        errors=None if options.sampling or not breakdown
+        else error_kinds(translator, results, answers, options, lowercase),
+    )  # fmt: skip
+
+
+def evaluate_outputs(
+    outputs: str | Path,
+    references: str | Path | Sequence[str | Path],
+    source: str | Path | None = None,
+    *,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    group: bool = False,
+    target_language: str | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    bootstrap: int = 1000,
+    breakdown: bool = False,
+    worst: int = 0,
+    frequencies: Mapping[str, int] | None = None,
+) -> Evaluation:
+    """Score a file of outputs that may come from anywhere; no model is needed.
+
+    Args:
+        outputs: file of outputs, line by line; grouped, one line for each distinct source.
+        references: file of references, or several such files.
+        source: file of sources, if at hand: groups lines by its length, and shows copies.
+        metrics: names from `dragoman.evaluation.METRICS`.
+        group: as for `evaluate`; needs the sources.
+        target_language: two-letter code; guessed from the references' suffix if None.
+        lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
+        bootstrap: resampled test sets for the intervals.
+        breakdown: also break the scores down.
+        worst: also list so many sentences with the worst scores.
+        frequencies: how often words stand in the training targets of the system, if known.
+
+    Raises:
+        DataError: a file cannot be read, or they have different numbers of lines.
+        ConfigError: a metric is unknown, or a number is out of range.
+    """
+    files = [references] if isinstance(references, (str, Path)) else list(references)
+    hypotheses = [line.text for line in read_lines(outputs)]
+    if source is None and group:
+        raise DataError("lines are grouped by their sources", expected="a file of sources")
+    lines, answers = read_test_set(files[0] if source is None else source, files, group=group)
+    check_outputs(hypotheses, answers, file=outputs, unit="distinct source" if group else "reference")
+    language = target_language or guess_language([str(file) for file in files])
+    check_metrics(metrics, language, tokenize)
+    return _judge(
+        Evaluation([], [] if source is None else lines, hypotheses, answers, None),
+        metrics=metrics, target_language=language,
+        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        frequencies=frequencies,
+        unknown=None,
+        errors=None,
+    )  # fmt: skip
+
+
+def check_outputs(
+    outputs: Sequence[str], answers: Sequence[object], *, file: str | Path, unit: str = "reference"
+) -> None:
+    """Refuse outputs that are not one for each answer.
+
+    Args:
+        outputs: lines of a file.
+        answers: what they are judged by.
+        file: where the outputs are from.
+        unit: what there must be one for each of, in words.
+
+    Raises:
+        DataError: they are more, or fewer.
+    """
+    if len(outputs) != len(answers):
+        expected, found = f"{len(answers):,} lines, one for each {unit}", f"{len(outputs):,}"
+        raise DataError("as many outputs as references are needed", file=file, expected=expected, found=found)
+
+
+def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = False) -> Counter[str] | None:
+    """How often each word stands in the targets a run was trained on; None where the run does not hold them.
+
+    Args:
+        run: a run directory.
+        tokenizer: of its targets.
+        lowercase: count lower-case words.
+
+    Raises:
+        DataError: the data of the run are damaged.
+    """
+    folder = Path(run) / "data" / "train"
+    if not folder.is_dir():
+        return None
+    store = TokenStore.open(folder)
+    targets = (tokenizer.decode(store.target(index).tolist()) for index in range(len(store)))
+    return count_words(targets, lowercase=lowercase)
+
+
+def count_unknown(tokenizer: Tokenizer, text: str) -> int:
+    """How many pieces of a text its vocabulary lacks: unknown tokens, and bytes that stand for rare characters."""
+    ids = tokenizer.encode(text)
+    pieces = zip(ids, tokenizer.pieces(ids), strict=True)
+    return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+
+
+def error_kinds(
+    translator: Translator,
+    results: Sequence[Translation],
+    references: Sequence[Sequence[str]],
+    options: DecodingConfig,
+    lowercase: bool = False,
+) -> ErrorKinds:
+    """Of each output that is no reference, whether the search or the model is to blame.
+
+    Args:
+        translator: that wrote them.
+        results: its outputs; those of blank sources have no error.
+        references: what is right for each; the one that the model likes best counts.
+        options: of the search that found them.
+        lowercase: ignore case, as the scores do then; blanks around a line never count.
+    """
+    encode, pieces = translator.tokenizers.target.encode, translator.tokenizers.target.pieces
+
+    def plain(text: str) -> str:
+        return text.strip().lower() if lowercase else text.strip()
+
+    kinds: dict[str, list[int]] = {"written": [], "model": [], "search": [], "unknown": []}
+    asked: list[tuple[int, list[int], list[int]]] = []
+    for number, (result, answers) in enumerate(zip(results, references, strict=True), 1):
+        if not result.source.strip():
+            continue
+        known = [ids for ids in map(encode, answers) if UNK not in ids]
+        if plain(result.text) in map(plain, answers) or result.tokens in [tuple(pieces(ids)) for ids in known]:
+            kinds["written"].append(number)
+        elif not known:
+            kinds["unknown"].append(number)
+        else:
+            read = translator.tokenizers.source.encode(result.source)[: options.max_source_length]
+            asked += [(number, read, ids) for ids in known]
+    best: dict[int, float] = {}
+    scored = as_found(translator, [one[1] for one in asked], [one[2] for one in asked], options)
+    for (number, _, _), one in zip(asked, scored, strict=True):
+        best[number] = max(one.score, best.get(number, one.score))
+    for number, value in best.items():
+        kinds["search" if value > results[number - 1].score else "model"].append(number)
+    return ErrorKinds(**{name: tuple(numbers) for name, numbers in kinds.items()})
+
+
+def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize: str | None) -> None:
+    """Refuse metrics before anything is translated for them.
+
+    Raises:
+        ConfigError: there is none; one, or its tokenizer, is unknown or cannot be used here; or the language is no
+            code of one.
+    """
+    if not metrics:
+        raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))
+    for name in metrics:
+        check_language(name, target_language)
+        measure(name, ["a"], [("a",)], target_language=target_language, tokenize=tokenize)
+
+
+def _judge(
+    outputs: Evaluation,
+    *,
+    metrics: Sequence[str],
+    target_language: str | None,
+    lowercase: bool,
+    tokenize: str | None,
+    bootstrap: int,
+    breakdown: bool,
+    worst: int,
+    frequencies: Mapping[str, int] | None,
+    unknown: Sequence[int] | None,
+    errors: ErrorKinds | None,
+) -> Evaluation:
+    """The same with scores, and with what else was asked for."""
+    lines, answers, sources = outputs.hypotheses, outputs.references, outputs.sources or None
+    scores = score(
+        lines, answers, metrics=metrics, target_language=target_language, lowercase=lowercase, tokenize=tokenize,
+        bootstrap=bootstrap,
+    )  # fmt: skip
+    parts = sentences = None
+    if breakdown:
+        parts = break_down(
+            lines, answers, sources, metrics=metrics, target_language=target_language, lowercase=lowercase,
+            tokenize=tokenize, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
+            cut=None if outputs.decoding is None else outputs.unfinished, errors=errors,
+        )  # fmt: skip
+    if worst:
+        sentences = worst_sentences(
+            lines, answers, sources, metric=metrics[0], count=worst, target_language=target_language,
+            lowercase=lowercase,
+        )  # fmt: skip
+    return replace(outputs, scores=scores, breakdown=parts, worst=sentences)
+
+
+def read_test_set(
+    source: str | Path, references: str | Path | Sequence[str | Path], *, group: bool = False
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The sources and, for each, its references.
+
+    Raises:
+        DataError: a file cannot be read, or they have different numbers of lines.
+    """
+    files = [references] if isinstance(references, (str, Path)) else list(references)
+    sources = [line.text for line in read_lines(source)]
+    columns = [[line.text for line in read_lines(file)] for file in files]
+    for file, column in zip(files, columns, strict=True):
+        if len(column) != len(sources):
+            raise DataError(
+                "sources and references have different numbers of lines",
+                file=file,
+                expected=f"{len(sources):,} lines, as in {source}",
+                found=f"{len(column):,}",
+            )
+    if not group:
+        return sources, list(zip(*columns, strict=True))
+    everywhere = [text for column in columns for text in column]
+    return group_references(sources * len(columns), everywhere)

@@ -1,0 +1,106 @@
+"""Pairs made by a model from one side alone, to train on beside real ones, or in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from dragoman.config import DecodingConfig
+from dragoman.data.filtering import Counts
+from dragoman.errors import ConfigError
+from dragoman.search.outputs import one_line
+from dragoman.text.keys import skeleton
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.results import Translation
+from dragoman.translation.translator import Translator
+
+MAX_RATIO = 3.0
+
+
+class Way(NamedTuple):
+    """How pairs are made of lines and outputs: which side the outputs are, and what is put before the sources."""
+
+    outputs: Literal["source", "target"]
+    tag: str
+
+
+# The tags tell the next model what to make of a source: what it learns from real ones holds where there is none.
+WAYS: dict[str, Way] = {
+    "back-translation": Way("source", "<bt>"),
+    "self-training": Way("target", "<st>"),
+    "distillation": Way("target", ""),
+}
+
+
+def synthesize(
+    translator: Translator,
+    lines: Iterable[str],
+    *,
+    kind: str = "back-translation",
+    tag: str | None = None,
+    decoding: DecodingConfig | None = None,
+    max_ratio: float = MAX_RATIO,
+    keep_copies: bool = False,
+    counts: Counts | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Translate lines and make pairs of them for training.
+
+    Back-translation (Sennrich et al. 2016; tagged: Caswell et al. 2019): the model translates from the target language
+    into the source language, and real targets get made-up sources. Self-training (He et al. 2020) and sequence-level
+    distillation (Kim and Rush 2016): real sources get made-up targets; the model is the one to be bettered, or a larger
+    one, or an ensemble.
+
+    Args:
+        translator: translates the lines.
+        lines: text of the translator's source language.
+        kind: which of the three.
+        tag: put before each source with a blank; "" for none; the usual one of the kind if None. Give it to
+            `tokenizer.symbols` too.
+        decoding: the search, or sampling; the model's own if None.
+        max_ratio: leave out pairs whose token counts differ by more than this factor.
+        keep_copies: keep outputs that repeat their line (case and punctuation aside).
+        counts: filled in with lines read, kept, and dropped by reason.
+
+    Returns:
+        (source, target) pairs, in the order of the lines, made as they are asked for.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+    if kind not in WAYS:
+        raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
+    way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
+    results = translator.translate_lines(lines, (decoding or translator.decoding).replace({"n_best": 1}))
+    own = translator.tokenizers.own_source
+    return _pairs(results, way, own, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
+
+
+def _pairs(
+    results: Iterable[Translation], way: Way, own: Tokenizer, max_ratio: float, keep_copies: bool, counts: Counts
+) -> Iterator[tuple[str, str]]:
+    for result in results:
+        counts.read += 1
+        reason = _fault(result, own, max_ratio, keep_copies)
+        if reason is not None:
+            counts.dropped[reason] += 1
+            continue
+        counts.kept += 1
+        source, target = (result.text, result.source) if way.outputs == "source" else (result.source, result.text)
+        yield f"{way.tag} {source}" if way.tag else source, target
+
+
+def _fault(result: Translation, own: Tokenizer, max_ratio: float, keep_copies: bool) -> str | None:
+    """Why a pair is not worth learning from, if it is not; `own` cuts the line itself, without its matches."""
+    line, output = result.source, result.text
+    shorter, longer = sorted((len(own.encode(line)), len(result.tokens)))
+    if not (line.strip() and output.strip()):
+        return "empty"
+    if any("\t" in text or one_line(text) != text for text in (line, output)):
+        return "not one field"
+    if result.truncated:
+        return "too long"
+    if not result.finished:
+        return "unfinished"
+    if not keep_copies and skeleton(line) == skeleton(output):
+        return "copy"
+    return "length ratio" if longer > max_ratio * shorter else None

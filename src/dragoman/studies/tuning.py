@@ -1,0 +1,244 @@
+"""Which search suits a model best: beam sizes, length penalties and shares of others tried on a held-out set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import SETTINGS_FILE, DecodingConfig, make_config, read_toml, write_toml
+from dragoman.errors import ConfigError
+from dragoman.evaluation import Comparison, Score, compare, score
+from dragoman.evaluation.metrics import check_language, measure
+from dragoman.evaluation.references import References
+from dragoman.models.pretrained import read_config, save_config
+from dragoman.pace import duration, silent
+from dragoman.studies.judge import read_test_set
+from dragoman.translation.translator import Translator
+
+BEAM_SIZES = (1, 2, 4, 8)
+LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
+# Translated before the clock starts: the first batch pays for what is made once.
+_WARM_UP = 16
+# The settings that are tried, and the columns of the last two, which a table has where they were.
+TUNED = ("beam_size", "length_penalty", "length_penalty_formula", "knn_weight", "right_to_left_weight")
+_SHARES = {"knn_weight": "store", "right_to_left_weight": "back"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One search over the whole set.
+
+    Attributes:
+        decoding: its options.
+        score: of its outputs.
+        against: its outputs (B) compared with those of the model's own search (A); None for that one itself.
+        lines_per_second: how fast it was.
+    """
+
+    decoding: DecodingConfig
+    score: Score
+    against: Comparison | None
+    lines_per_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        tree = {**{name: getattr(self.decoding, name) for name in TUNED}, "score": self.score.to_dict()}
+        if self.against is not None:
+            names = ("difference", "low", "high", "p_randomisation", "p_bootstrap")
+            tree["against"] = {name: getattr(self.against, name) for name in names}
+        return {**tree, "lines_per_second": self.lines_per_second}
+
+    def row(self, shares: Sequence[str] = ()) -> str:
+        """The trial in a table that has columns for some of `knn_weight` and `right_to_left_weight`."""
+        options, one = self.decoding, self.score
+        weights = [getattr(options, name) for name in shares]
+        columns = "".join(f"  {'own' if weight is None else f'{weight:.2f}':>5}" for weight in weights)
+        penalty = f"{options.length_penalty_formula} {options.length_penalty:.2f}" if options.beam_size > 1 else "-"
+        against = "the model's own"
+        if self.against is not None:
+            against = f"{self.against.difference:+z6.2f}  p = {self.against.p_randomisation:.3f}"
+        row = (
+            f"{options.beam_size:4}  {penalty:>10}{columns}  {one.value:7.2f}  {f'[{one.low:.2f}, {one.high:.2f}]':>16}"
+        )
+        return f"{row}  {against:<17}  {self.lines_per_second:7.1f}"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What each search reached.
+
+    Attributes:
+        trials: the model's own search first, then the others as they were tried.
+        best: the trial with the best score; between equal ones the smaller beam, then the earlier one.
+    """
+
+    trials: list[Trial]
+    best: Trial
+
+    def lines(self) -> Iterator[str]:
+        """A table for people."""
+        label = self.best.score.label
+        searches = [trial.decoding for trial in self.trials]
+        shares = [name for name in _SHARES if len({getattr(one, name) for one in searches}) > 1]
+        columns = "".join(f"  {_SHARES[name]:>5}" for name in shares)
+        scores = f"{label:>7}  {'95 % interval':>16}  {'against its own':<17}"
+        yield f"{'beam':>4}  {'penalty':>10}{columns}  {scores}  lines/s"
+        for trial in self.trials:
+            yield f"{trial.row(shares)}{'  best' if trial is self.best else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"trials": [trial.to_dict() for trial in self.trials], "best": self.best.to_dict()}
+
+
+def tune(
+    model: Translator | str | Path,
+    source: str | Path,
+    references: str | Path | Sequence[str | Path],
+    *,
+    metric: str = "bleu",
+    group: bool = False,
+    beam_sizes: Sequence[int] = BEAM_SIZES,
+    length_penalties: Sequence[float] = LENGTH_PENALTIES,
+    formulas: Sequence[str] = ("gnmt",),
+    knn_weights: Sequence[float] = (),
+    right_to_left_weights: Sequence[float] = (),
+    decoding: DecodingConfig | None = None,
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    samples: int = 1000,
+    report: Callable[[str], None] = silent,
+) -> Tuning:
+    """Translate a held-out set with each beam size and length penalty, and compare the outputs.
+
+    Each search is run in full: a penalty decides when a search stops, so outputs of one cannot stand for another's.
+    Greedy search has no penalty and no ranking and is tried once for each weight of a datastore. The best of many is a
+    little luckier than it is good: judge it on other lines than these.
+
+    Args:
+        model: a translator, or a run or model directory.
+        source: file of held-out sources.
+        references: file of references, or several such files.
+        metric: a name from `dragoman.evaluation.METRICS`.
+        group: lines with the same source are one item with several references.
+        beam_sizes: to try.
+        length_penalties: alphas to try with each beam larger than 1.
+        formulas: some of "gnmt", "power", "reward".
+        knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
+        right_to_left_weights: of the reading from right to left, likewise.
+        decoding: all other options, and the search to compare with; the model's own if None.
+        lowercase: ignore case.
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
+        samples: of the intervals and paired tests.
+        report: takes a line of plain text about each search.
+
+    Raises:
+        ConfigError: an option or the metric is unknown or wrong, or the model has not what a weight is for; said
+            before anything is translated.
+        DataError: a file cannot be read, or they have different numbers of lines.
+    """
+    sources, answers = read_test_set(source, references, group=group)
+    translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    own = (decoding or translator.decoding).replace({"n_best": 1})
+    if own.sampling:
+        raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
+    # Without a penalty the formula does not matter.
+    penalties = [(alpha, name if alpha else formulas[0]) for name in formulas for alpha in length_penalties]
+    tried = _grid(own, beam_sizes, penalties, knn_weights, right_to_left_weights)
+    searches = list(dict.fromkeys([own, *tried]))
+    return try_searches(
+        translator, sources, answers, searches, metric=metric, lowercase=lowercase, tokenize=tokenize, samples=samples,
+        report=report,
+    )  # fmt: skip
+
+
+def try_searches(
+    translator: Translator,
+    sources: Sequence[str],
+    answers: References,
+    searches: Sequence[DecodingConfig],
+    *,
+    metric: str = "bleu",
+    lowercase: bool = False,
+    tokenize: str | None = None,
+    samples: int = 1000,
+    report: Callable[[str], None] = silent,
+) -> Tuning:
+    """Translate some lines by each of several searches, with one output for each line, and compare the outputs.
+
+    Args:
+        translator: whose searches they are.
+        sources: held-out lines.
+        answers: one reference, or several, for each.
+        searches: the one that the others are compared with first.
+        metric, lowercase, tokenize, samples, report: as for `tune`.
+
+    Raises:
+        ConfigError: the metric or its tokenizer is unknown, or wants another code for the language; or a search asks
+            for what the model has not.
+    """
+    language, own = translator.languages.target, searches[0]
+    check_language(metric, language)
+    how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
+    rising = measure(metric, ["a"], [("a",)], **how).higher_is_better
+    for options in searches:  # what the model cannot do is told before the first search, not after it
+        translator.translate_with([], options)
+    translator.translate_with(sources[:_WARM_UP], own)
+    trials: list[Trial] = []
+    started = time.perf_counter()
+    usual: list[str] | None = None
+    for number, options in enumerate(searches, 1):
+        began = time.perf_counter()
+        outputs = [one.text for one in translator.translate_with(sources, options)]
+        speed = len(sources) / max(time.perf_counter() - began, 1e-9)
+        if usual is None:
+            usual, against = outputs, None
+            found = score(outputs, answers, metrics=[metric], bootstrap=samples, **how)[0]
+        else:
+            against = compare(usual, outputs, answers, metric, samples=samples, **how)
+            found = against.b
+        trials.append(Trial(options, found, against, speed))
+        left = (time.perf_counter() - started) / number * (len(searches) - number)
+        report(f"{number} of {len(searches)}: {found.label} {found.value:.2f}, about {duration(left)} left")
+    sign = 1 if rising else -1
+    return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
+
+
+def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
+    """Make a search the one that a model directory uses unless told otherwise.
+
+    In a run directory the settings of the run say so too: going on with it would else bring the former search back.
+
+    Raises:
+        ModelError: there is no model.
+        ConfigError: the settings of the run are damaged; nothing was changed.
+    """
+    directory = Path(directory)
+    config, _, languages = read_config(directory)
+    settings = directory / SETTINGS_FILE
+    if settings.exists():
+        write_toml(make_config(read_toml(settings)).replace({"decoding": decoding}), settings)
+    save_config(directory, config, decoding, languages)
+
+
+def _grid(
+    own: DecodingConfig,
+    beam_sizes: Sequence[int],
+    penalties: Sequence[tuple[float, str]],
+    knn_weights: Sequence[float],
+    right_to_left_weights: Sequence[float],
+) -> Iterator[DecodingConfig]:
+    """All searches to try; some more than once."""
+    for size in beam_sizes:
+        for knn in knn_weights or (own.knn_weight,):
+            one = own.replace({"beam_size": size, "knn_weight": knn})
+            if size == 1:
+                yield one
+                continue
+            for alpha, formula in penalties:
+                for back in right_to_left_weights or (own.right_to_left_weight,):
+                    changes = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back}
+                    yield one.replace(changes)

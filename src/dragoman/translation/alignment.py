@@ -1,0 +1,101 @@
+"""Word alignments from cross-attention."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.nn import AttentionRecord, MultiHeadAttention, Transformer
+from dragoman.search.scoring import pad_rows
+from dragoman.text.tokenizer import BOS, PAD
+
+
+def words_of(pieces: Sequence[str]) -> list[int | None]:
+    """The blank-separated word that each piece belongs to, counted from 0; None for a piece of blanks alone.
+
+    Blanks show as U+2581 in pieces. Where no piece has one, as in a word vocabulary, each piece is a word.
+    """
+    if not any("\u2581" in piece for piece in pieces):
+        return list(range(len(pieces)))
+    found: list[int | None] = []
+    word, inside = -1, False
+    for piece in pieces:
+        own = None
+        for character in piece:
+            if character in "\u2581 ":
+                inside = False
+                continue
+            word, inside = word + (not inside), True
+            own = word
+        found.append(own)
+    return found
+
+
+def word_alignment(
+    source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """An alignment of pieces as one of blank-separated words: words are aligned if any of their pieces are.
+
+    Args:
+        source: the source's pieces.
+        target: the output's pieces.
+        pairs: (source, target) positions of pieces.
+    """
+    left, right = words_of(source), words_of(target)
+    words = {(left[i], right[j]) for i, j in pairs}
+    return sorted((i, j) for i, j in words if i is not None and j is not None)
+
+
+@torch.no_grad()
+def cross_attention(
+    model: Transformer, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]], layer: int | None = None
+) -> Float[Tensor, "batch tgt src"]:
+    """Where each target token looked in the source, teacher-forced, averaged over the heads of one layer.
+
+    Args:
+        model: an encoder-decoder.
+        source: framed ids, padded.
+        targets: unframed ids, one list per row; `tgt` is the longest.
+        layer: decoder layer, from 0; the last but one if None, which aligns best (Garg et al. 2019), or the only one.
+    """
+    layers = model.decoder.layers
+    chosen = layers[max(0, len(layers) - 2) if layer is None else layer]
+    attention = chosen.cross_attention
+    assert isinstance(attention, MultiHeadAttention)
+    seen: list[AttentionRecord] = []
+    ours = threading.get_ident()
+
+    def keep(record: AttentionRecord) -> None:
+        if threading.get_ident() == ours:  # another thread may be running the same model
+            seen.append(record)
+
+    stop = attention.observe(keep)
+    try:
+        # The query that predicts token t is token t - 1: the decoder input without its last token.
+        model.hidden(source, pad_rows([[BOS, *target[:-1]] for target in targets], source.device))
+    finally:
+        stop()
+    return seen[0].weights.mean(dim=1)
+
+
+def align(
+    model: Transformer, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]], layer: int | None = None
+) -> list[list[tuple[int, int]]]:
+    """For each target token the source token it looked at most, as (source, target) positions (Pharaoh's `i-j`).
+
+    Positions count unframed tokens from 0; the source's `</s>` and its fuzzy matches are never aligned to. Arguments as
+    `cross_attention`.
+    """
+    weights = cross_attention(model, source, targets, layer)
+    real = source != PAD
+    real &= real.flip(1).cumsum(1).flip(1) > 1  # all but the last real token, which is `</s>`
+    real &= (source == BOS).cumsum(1) == 0  # matches begin with one
+    best = weights.masked_fill(~real[:, None, :], -1.0).argmax(-1).tolist()
+    has_words = real.any(1).tolist()
+    return [
+        [(best[row][j], j) for j in range(len(target))] if has_words[row] else [] for row, target in enumerate(targets)
+    ]

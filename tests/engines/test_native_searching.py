@@ -1,0 +1,186 @@
+"""Searches that the native engine runs as a whole are those in Python, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import DecodingConfig, ModelConfig
+from dragoman.engines import ModuleEngine, NativeEngine
+from dragoman.engines.native import load_library
+from dragoman.engines.native.searching import search_rows, search_whole
+from dragoman.errors import ModelError
+from dragoman.models import build_model
+from dragoman.nn import CausalLM, Transformer
+from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search, search
+from dragoman.search.hypothesis import IdRequest
+from dragoman.search.scoring import pad_rows
+from dragoman.text.tokenizer import EOS
+
+pytestmark = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A small model, some of whose tokens may be equally likely to the last bit."""
+
+    config: ModelConfig
+    seed: int
+    scale: float
+    alike: bool
+    precision: str
+
+    def engine(self) -> NativeEngine:
+        torch.manual_seed(self.seed)
+        model = build_model(self.config)
+        assert isinstance(model, (Transformer, CausalLM))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(self.scale)
+            if self.alike:
+                half = (self.config.target_vocab or 0) // 2
+                model.generator.weight[half:] = model.generator.weight[half]
+        return NativeEngine(model, self.precision)
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> Weights:
+    causal, vocab = draw(st.booleans()), draw(st.sampled_from([6, 9, 40]))
+    config = ModelConfig(
+        family="causal" if causal else "transformer",
+        source_vocab=None if causal else vocab,
+        target_vocab=vocab,
+        d_model=16,
+        num_heads=2,
+        d_ff=24,
+        num_encoder_layers=1,
+        num_decoder_layers=draw(st.integers(1, 2)),
+        norm=draw(st.sampled_from(["pre", "post"])),
+        positions=draw(st.sampled_from(["interleaved", "concatenated"])),
+    )
+    precision = draw(st.sampled_from(["float32", "int8"]))
+    return Weights(
+        config, draw(st.integers(0, 9999)), draw(st.sampled_from([1.0, 3.0])), draw(st.booleans()), precision
+    )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for. Only plain values are drawn: the check of types draws lots too, which is no strategy's."""
+
+    rows: list[list[int]]
+    options: dict[str, object]
+    prefixes: list[list[int]]
+
+    def request(self, *, causal: bool) -> SearchRequest:
+        source = torch.empty(len(self.rows), 0, dtype=torch.long)
+        if self.rows and not causal:
+            source = pad_rows([[*row, EOS] for row in self.rows])
+        options = DecodingConfig.from_dict(self.options)
+        return SearchRequest(source, [len(row) for row in self.rows], options, self.prefixes)
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
+    chosen = draw(weights())
+    tokens = st.integers(4, (chosen.config.target_vocab or 0) - 1)
+    rows = draw(st.lists(st.lists(tokens, max_size=7), max_size=5))
+    rows = [row for row in rows for _ in range(draw(st.integers(1, 2)))]  # some twice, which are encoded once
+    beam_size, min_length = draw(st.integers(1, 6)), draw(st.integers(0, 3))
+    options: dict[str, object] = {
+        "beam_size": beam_size,
+        "n_best": draw(st.integers(1, beam_size)),
+        "length_penalty": draw(st.sampled_from([0.0, 0.6, 1.0, 2.0])),
+        "length_penalty_formula": draw(st.sampled_from(["gnmt", "power", "reward"])),
+        "min_length": min_length,
+        "max_length": draw(st.sampled_from([None, min_length + 1, min_length + 5])),
+        "max_length_offset": 9,
+        "no_repeat_ngram": draw(st.integers(0, 3)),
+    }
+    prefixes = [draw(st.lists(tokens, max_size=3)) for _ in rows] if draw(st.booleans()) else []
+    return chosen, Wanted(rows, options, prefixes)
+
+
+def in_python(engine: NativeEngine, request: SearchRequest) -> list[list[Hypothesis]]:
+    return (greedy_search if request.options.beam_size == 1 else beam_search)(engine, request)
+
+
+@settings(max_examples=40)
+@given(case=searches())
+def test_a_whole_search_finds_what_the_search_in_python_finds(case: tuple[Weights, Wanted]) -> None:
+    chosen, wanted = case
+    engine, request = chosen.engine(), wanted.request(causal=chosen.config.family == "causal")
+    expected = in_python(engine, request)
+    assert search(engine, request) == expected
+    in_parts = search_rows(
+        engine.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes, threads=3
+    )
+    assert in_parts == expected
+
+
+def random_engine(seed: int, **changes: object) -> NativeEngine:
+    torch.manual_seed(seed)
+    sizes = {"source_vocab": 300, "target_vocab": 300, "d_model": 64, "num_heads": 4, "d_ff": 128}
+    layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
+    model = build_model(ModelConfig.from_dict({**sizes, **layers, **changes}))
+    assert isinstance(model, Transformer)
+    with torch.no_grad():
+        model.generator.weight.mul_(4)
+    return NativeEngine(model)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_threads_and_batch_mates_change_nothing(beam_size: int) -> None:
+    engine = random_engine(3)
+    lengths = (3, 30, 11, 1, 17, 8, 25, 2) * 5  # more parts than threads
+    sources = [torch.randint(4, 300, (length,)).tolist() for length in lengths]
+    request = IdRequest(sources, DecodingConfig(beam_size=beam_size, n_best=beam_size))
+    found = search_whole(engine.native, request, threads=2)
+    for threads in (1, 3):
+        assert found == search_whole(engine.native, request, threads=threads)
+    for row in range(len(sources)):
+        assert [found[row]] == search_whole(engine.native, request.only([row], request.options), threads=1)
+    framed = SearchRequest(pad_rows(request.framed), list(map(len, sources)), request.options)
+    assert found == in_python(engine, framed)
+
+
+def test_what_is_no_number_is_told() -> None:
+    engine = random_engine(1)
+    with torch.no_grad():
+        engine.model.generator.weight.fill_(float("nan"))
+    spoilt = NativeEngine(engine.model)
+    for beam_size, sources, threads in (
+        (1, [[5, 6]], 1),
+        (3, [[5, 6]], 1),
+        (1, [[5, 6], [7]], 2),
+        (3, [[7], [8], [9]], 2),
+    ):
+        with pytest.raises(ModelError, match="NaN instead of probabilities"):
+            search_whole(spoilt.native, IdRequest(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
+
+
+def test_tokens_outside_the_vocabulary_are_refused() -> None:
+    native, options = random_engine(1).native, DecodingConfig()
+    for ids, prefixes in (([[300]], ()), ([[-1]], ()), ([[5]], [[300]])):
+        with pytest.raises(IndexError, match="not in the vocabulary"):
+            search_whole(native, IdRequest(ids, options, prefixes))
+    with pytest.raises(IndexError, match="not in the vocabulary"):
+        search_rows(native, [[5, EOS]], options, [9], end=300)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_long_outputs_have_the_positions_of_the_modules(layout: str) -> None:
+    """Longer than the first table of positions that the library makes."""
+    engine = random_engine(2, positions=layout)
+    tokens = torch.randint(4, 300, (1, 200))
+    source = torch.randint(4, 300, (1, 150))
+    oracle = ModuleEngine(engine.model)
+    state, like = engine.start(source), oracle.start(source)
+    for step in range(200):
+        found, state = engine.step(state, tokens[:, step])
+        expected, like = oracle.step(like, tokens[:, step])
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

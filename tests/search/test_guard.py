@@ -1,0 +1,84 @@
+"""The guard against loops: it mends what went in circles, and touches nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.search import Hypothesis, SearchRequest
+from dragoman.search.guard import is_finished, is_loop, search_without_loops
+
+LIMIT = 40
+LOOP = [4, 5, 6] * 14
+
+
+class Recorded:
+    """A search that gives what it was told to: first, and again where n-grams may not be repeated."""
+
+    def __init__(self, first: list[list[int]], again: list[list[int]]) -> None:
+        self.first, self.again = first, again
+        self.requests: list[SearchRequest] = []
+
+    def __call__(self, request: SearchRequest) -> list[list[Hypothesis]]:
+        self.requests.append(request)
+        if not request.options.no_repeat_ngram:
+            return [[Hypothesis(tuple(tokens), -1.0, -1.0)] for tokens in self.first]
+        rows = request.source[:, 0].tolist()
+        return [[Hypothesis(tuple(self.again[row]), -2.0, -2.0)] for row in rows]
+
+
+def request(rows: int, **options: object) -> SearchRequest:
+    """Sources of 30 tokens that begin with the number of their row, so that the limit is `LIMIT`."""
+    source = torch.arange(rows)[:, None].repeat(1, 30)
+    settings = DecodingConfig.from_dict({"max_length_offset": 10, "loop_guard": 4, **options})
+    return SearchRequest(source, [30] * rows, settings, seeds=list(range(rows)), prefixes=[[]] * rows)
+
+
+def found(search: Recorded, asked: SearchRequest) -> list[list[int]]:
+    return [list(hypotheses[0].tokens) for hypotheses in search_without_loops(search, asked)]
+
+
+def test_only_unfinished_loops_are_searched_again() -> None:
+    varied = list(range(4, 4 + LIMIT))
+    first = [LOOP[:LIMIT], varied, LOOP[: LIMIT - 1], [4, 5], [7] * LIMIT]
+    search = Recorded(first, [[8], [9], [10], [11], [12]])
+    assert found(search, request(5)) == [[8], varied, LOOP[: LIMIT - 1], [4, 5], [12]]
+    _, second = search.requests
+    assert (second.source[:, 0].tolist(), second.seeds, second.options.no_repeat_ngram) == ([0, 4], [0, 4], 4)
+    assert second.max_lengths == [LIMIT] * 2
+
+
+def test_an_output_that_does_not_end_the_second_time_either_stays() -> None:
+    search = Recorded([LOOP[:LIMIT]] * 2, [list(range(4, 4 + LIMIT)), [8]])
+    assert found(search, request(2)) == [LOOP[:LIMIT], [8]]
+
+
+@pytest.mark.parametrize("options", [{"loop_guard": 0}, {"no_repeat_ngram": 40}, {"max_length": LIMIT}])
+def test_it_is_off_where_it_is_not_wanted(options: dict[str, int]) -> None:
+    search = Recorded([LOOP[:LIMIT]], [LOOP[:LIMIT]])
+    assert found(search, request(1, **options)) == [LOOP[:LIMIT]]
+    assert len(search.requests) == 1
+
+
+def test_a_batch_without_loops_is_searched_once() -> None:
+    search = Recorded([[4], [5, 6]], [[], []])
+    assert found(search, request(2)) == [[4], [5, 6]]
+    assert len(search.requests) == 1
+
+
+def test_what_is_finished_and_what_is_a_loop() -> None:
+    assert is_finished(Hypothesis((4,) * 9, -1.0, -1.0), 10)
+    assert not is_finished(Hypothesis((4,) * 10, -1.0, -1.0), 10)
+    draw = random.Random(0)
+    assert not any(is_loop(draw.choices(range(50), k=60), 4) for _ in range(100))
+    for period in range(1, 15):
+        circle = draw.sample(range(100), period)
+        assert is_loop((circle * 60)[:60], 4)
+    # A good sentence, then a loop; a refrain is none; few tokens are none.
+    assert is_loop([*range(20), *[7] * 40], 4)
+    assert not is_loop([*range(20), *range(30), *range(10)], 4)
+    assert not is_loop([7] * 10, 4)
+    assert is_loop([7] * 11, 4)
