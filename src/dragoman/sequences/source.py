@@ -1,0 +1,89 @@
+"""What a source is: one thing to be read by an encoder, with all that is known of it. Needs no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
+
+
+class Specials(NamedTuple):
+    """The ids of a vocabulary that stand for no text.
+
+    Attributes:
+        pad: fills rows up.
+        unk: stands for what the vocabulary lacks.
+        bos: begins a target, and each fuzzy match beside a source.
+        eos: ends a source and a target.
+        mask: hides a token from a masked language model; None where the vocabulary has no such symbol.
+    """
+
+    pad: int
+    unk: int
+    bos: int
+    eos: int
+    mask: int | None = None
+
+
+# Of every vocabulary that is made here; imported ones may have others.
+SPECIALS = Specials(pad=0, unk=1, bos=2, eos=3)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source, as a tokenizer or another reader made it.
+
+    Attributes:
+        ids: its own content, unframed.
+        matches: what is read beside it: target ids of its fuzzy matches, in the ids of the source's vocabulary.
+        specials: of the source's vocabulary.
+    """
+
+    ids: tuple[int, ...]
+    matches: tuple[tuple[int, ...], ...] = ()
+    specials: Specials = SPECIALS
+
+    def __len__(self) -> int:
+        """Return the number of its own tokens: without matches and frame."""
+        return len(self.ids)
+
+    @property
+    def joined(self) -> list[int]:
+        """The ids, then each match after a `<s>`, unframed: how stores keep a source."""
+        return [*self.ids, *chain.from_iterable((self.specials.bos, *match) for match in self.matches)]
+
+    @property
+    def framed(self) -> list[int]:
+        """What the encoder reads: the ids, then each match after a `<s>`, then `</s>`."""
+        return [*self.joined, self.specials.eos]
+
+    @property
+    def width(self) -> int:
+        """How many unframed ids the encoder reads, matches and what separates them counted."""
+        return len(self.ids) + sum(map(len, self.matches)) + len(self.matches)
+
+    @classmethod
+    def from_joined(cls, ids: Iterable[int], specials: Specials = SPECIALS) -> Source:
+        """Return the source that `joined` gives; no text has a `<s>`, so that nothing is mistaken for one."""
+        own, *matches = _split(list(ids), specials.bos)
+        return cls(tuple(own), tuple(map(tuple, matches)), specials)
+
+    def cut(self, most: int) -> Source:
+        """Return the source with at most so many ids read, the last ones left out; itself if they are not more."""
+        if self.width <= most:
+            return self
+        if not self.matches:
+            return replace(self, ids=self.ids[:most])
+        return self.from_joined(self.joined[:most], self.specials)
+
+
+def _split(ids: list[int], separator: int) -> list[list[int]]:
+    places = [place for place, token in enumerate(ids) if token == separator]
+    starts, ends = [0, *(place + 1 for place in places)], [*places, len(ids)]
+    return [ids[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def sources_of(rows: Iterable[Sequence[int]], specials: Specials = SPECIALS) -> list[Source]:
+    """Return plain lists of unframed ids as sources without matches."""
+    return [Source(tuple(row), (), specials) for row in rows]
