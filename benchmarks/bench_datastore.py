@@ -14,6 +14,7 @@ from dragoman.config import DecodingConfig
 from dragoman.memory import Datastore, Remembering
 from dragoman.memory.datastore import DIMENSIONS, centres_of
 from dragoman.search import SearchRequest, search
+from dragoman.sequences import sources_of
 
 BATCH = 32
 
@@ -34,18 +35,17 @@ def main() -> None:
     settle()
     sizes, beams = (*sys.argv[1:], *("400000", "1,4")[len(sys.argv) - 1 :])
     made = engines(varied(TINY))
-    source = torch.randint(5, TINY.source_vocab or 0, (BATCH, LENGTH + 1))
-    source[:, -1] = 3
+    sources = sources_of(torch.randint(5, TINY.source_vocab or 0, (BATCH, LENGTH)).tolist())
     for keys in map(int, sizes.split(",")):
         store = random_store(keys)
         for beam_size in map(int, beams.split(",")):
             options = DecodingConfig(beam_size=beam_size, min_length=LENGTH - 1, max_length=LENGTH - 1)
-            request = SearchRequest(source, [LENGTH] * BATCH, options)
+            asked = [SearchRequest(source, options) for source in sources]
             both = {name: Remembering(engine, store, options) for name, engine in made.items()}
             runs: dict[str, Run] = {}
             for name in (name for name in ("native int8", "native float32", "module") if name in made):
-                runs[name] = partial(search, made[name], request)
-                runs[f"{name}, datastore"] = partial(search, both[name], request)
+                runs[name] = partial(search, made[name], asked)
+                runs[f"{name}, datastore"] = partial(search, both[name], asked)
             facts = {"model": "tiny", "keys": keys, "batch": BATCH, "beam_size": beam_size}
             print_rows("datastore", facts, runs, budget=12.0, work={"output_tokens": BATCH * LENGTH})
 

@@ -15,6 +15,7 @@ from dragoman.engines import ModuleEngine
 from dragoman.models import build_model
 from dragoman.nn import Transformer, causal_mask
 from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search
+from dragoman.sequences import sources_of
 
 Search = Callable[..., list[list[Hypothesis]]]
 # How to search, the size of the beam, sentences at once, tokens of each.
@@ -55,12 +56,11 @@ class Recomputing:
         return model.generator(hidden[:, -1]).log_softmax(-1), Prefixes(state.memory, state.memory_mask, prefix)
 
 
-def forced(batch: int, length: int, beam_size: int) -> SearchRequest:
+def forced(batch: int, length: int, beam_size: int) -> list[SearchRequest]:
     """Random sources of one length; every output is exactly as long, so that all searches do equal work."""
-    source = torch.randint(5, TINY.source_vocab or 0, (batch, length + 1))
-    source[:, -1] = 3
+    rows = torch.randint(5, TINY.source_vocab or 0, (batch, length)).tolist()
     options = DecodingConfig(beam_size=beam_size, min_length=length, max_length=length)
-    return SearchRequest(source, [length] * batch, options)
+    return [SearchRequest(source, options) for source in sources_of(rows)]
 
 
 def same_outputs(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> float:

@@ -15,6 +15,7 @@ from dragoman.engines.native import load_library
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import SearchRequest, search
+from dragoman.sequences import sources_of
 
 BASE = ModelConfig(source_vocab=8000, target_vocab=8000, tie_embeddings="all").with_paper_defaults()
 MODELS = {"base": BASE, "tiny": TINY}
@@ -53,12 +54,11 @@ def main() -> None:
         config = MODELS[name]
         made = engines(varied(config))
         for batch in map(int, batches.split(",")):
-            source = torch.randint(5, config.source_vocab or 0, (batch, LENGTH + 1))
-            source[:, -1] = 3
+            sources = sources_of(torch.randint(5, config.source_vocab or 0, (batch, LENGTH)).tolist())
             for beam_size in map(int, beams.split(",")):
                 options = DecodingConfig(beam_size=beam_size, min_length=LENGTH - 1, max_length=LENGTH - 1)
-                request = SearchRequest(source, [LENGTH] * batch, options)
-                runs = {kind: lambda e=engine, r=request: search(e, r) for kind, engine in made.items()}
+                asked = [SearchRequest(source, options) for source in sources]
+                runs = {kind: lambda e=engine, r=asked: search(e, r) for kind, engine in made.items()}
                 oracle = runs["module"]()
                 same = {kind: same_outputs(oracle, run()) for kind, run in runs.items()}
                 facts = {"model": name, "batch": batch, "beam_size": beam_size, "same_outputs": same}

@@ -18,7 +18,7 @@ from dragoman.engines import choose_engine
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
 from dragoman.search import SearchRequest, search
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows, sources_of
 from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients, batch_loss
@@ -67,18 +67,18 @@ class Peer:
 
         def run() -> None:
             for batch in batches:
-                search(self.next_token, self._request(batch, options))
+                search(self.next_token, self._requests(batch, options))
 
         self.run = run
 
     def outputs(self, batches: list[list[list[int]]], steps: int, beam_size: int) -> list[list[int]]:
         """The best output of `steps` tokens for each source, without regard to the `</s>` that follows it here."""
         options = DecodingConfig(beam_size=beam_size, n_best=beam_size, min_length=steps, max_length=steps)
-        found = [one for batch in batches for one in search(self.next_token, self._request(batch, options))]
+        found = [one for batch in batches for one in search(self.next_token, self._requests(batch, options))]
         return [list(max(some, key=lambda one: sum(one.token_log_probabilities[:-1])).tokens) for some in found]
 
-    def _request(self, batch: list[list[int]], options: DecodingConfig) -> SearchRequest:
-        return SearchRequest(pad_rows([[*ids, EOS] for ids in batch], CPU), [len(ids) for ids in batch], options)
+    def _requests(self, batch: list[list[int]], options: DecodingConfig) -> list[SearchRequest]:
+        return [SearchRequest(source, options) for source in sources_of(batch)]
 
     def load_translator(self, directory: str) -> str:
         """A trained model, from strings to strings."""

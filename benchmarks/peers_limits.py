@@ -50,6 +50,7 @@ class Peer:
         from dragoman.engines.native import load_library
         from dragoman.models import build_model
         from dragoman.nn import Transformer
+        from dragoman.sequences import SourceBatch
 
         if isinstance(load_library(), str):
             return 0.0
@@ -59,7 +60,7 @@ class Peer:
         assert isinstance(model, Transformer)
         engine, ids = NativeEngine(model, precision), torch.randint(4, vocab, (64, 8))
         count = 2 * ids.numel() * (6 * width * width + 2 * width * WIDE)
-        return count / self._best(lambda: engine.start(ids))
+        return count / self._best(lambda: engine.start(SourceBatch.of_padded(ids, 0)))
 
     def bytes_per_second(self, size: int) -> float:
         """Reading so many bytes again and again: from the caches as far as they hold them, else from memory."""

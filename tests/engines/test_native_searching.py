@@ -18,7 +18,7 @@ from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search, search
 from dragoman.search.hypothesis import IdRequest
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.tokenizer import EOS
 
 pytestmark = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))

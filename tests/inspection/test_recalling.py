@@ -11,7 +11,7 @@ from dragoman.config import DecodingConfig
 from dragoman.inspection import Trace, explain, recalling
 from dragoman.memory import Remembering, make_datastore
 from dragoman.nn import Transformer
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
 from end_to_end import small

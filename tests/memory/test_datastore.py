@@ -15,7 +15,7 @@ from dragoman.memory.datastore import principal_directions
 from dragoman.models import save_pretrained
 from dragoman.models.tensors import write_tensors
 from dragoman.nn import Transformer
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.tokenizer import BOS, EOS
 from end_to_end import small
 

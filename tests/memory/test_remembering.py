@@ -16,7 +16,7 @@ from dragoman.memory import Datastore, Remembering, make_datastore
 from dragoman.memory.remembering import fit
 from dragoman.nn import Transformer
 from dragoman.search import score_serial
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.studies import evaluate, tune
 from dragoman.text.tokenizer import EOS
 from dragoman.translation import Translator

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dragoman.nn import MultiHeadAttention
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator, align, cross_attention
 from end_to_end import small

@@ -195,7 +195,7 @@ def test_cached_is_uncached_in_every_search(
 def test_a_beam_of_one_is_greedy(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = small.sentences(12, seed=6)
     greedy = translator.translate(texts, beam_size=1)
-    monkeypatch.setattr(dispatch, "greedy_search", beam_search)
+    monkeypatch.setitem(dispatch.SEARCHES, "greedy", beam_search)
     for found, expected in zip(translator.translate(texts, beam_size=1), greedy, strict=True):
         assert_same(found, expected)
 

@@ -117,7 +117,7 @@ def encode_pairs(
         limit_ratio: apply `max_length_ratio`.
     """
     for pair in pairs:
-        source, target = tokenizers.own_source.encode(pair.source), tokenizers.target.encode(pair.target)
+        source, target = tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target)
         shorter, longer = sorted((len(source), len(target)))
         if len(source) > data.max_source_tokens or len(target) > data.max_target_tokens:
             counts.dropped["too long"] += 1
@@ -125,7 +125,7 @@ def encode_pairs(
             counts.dropped["length ratio"] += 1
         else:
             counts.kept += 1
-            yield pair, tokenizers.read(source), target
+            yield pair, tokenizers.source_of(source).joined, target
 
 
 def encode_lines(lines: Iterable[Pair], tokenizer: Tokenizer, data: DataConfig, counts: Counts) -> Iterator[Encoded]:

@@ -15,7 +15,8 @@ from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.files import write_new_file
 from dragoman.pace import Pace
-from dragoman.text.matching_tokenizer import MatchingTokenizer
+from dragoman.sequences import Source
+from dragoman.text.matching import Matching
 
 POOL = "pool.npy"
 PER_MATCH = 4  # so many of a pool for each match that is read
@@ -35,7 +36,7 @@ class Pools:
         nearest: their numbers, nearest first, int32 [pairs, pool]; -1 where there are no more.
     """
 
-    def __init__(self, matching: MatchingTokenizer, nearest: np.ndarray) -> None:
+    def __init__(self, matching: Matching, nearest: np.ndarray) -> None:
         self.matching, self.nearest = matching, nearest
 
     def drawn(self, store: TokenStore, seed: int, epoch: int) -> Iterator[list[int]]:
@@ -54,8 +55,8 @@ class Pools:
         places[draw.random(len(places)) < ALONE] = size
         padded = np.pad(self.nearest, ((0, 0), (0, 1)), constant_values=_NONE)
         for row, found in enumerate(np.take_along_axis(padded, places, axis=1).tolist()):
-            own = self.matching.own(store.source(row).tolist())
-            yield self.matching.joined(own, (match for match in found if match != _NONE))
+            own = Source.from_joined(store.source(row).tolist(), self.matching.source.specials).ids
+            yield self.matching.beside(own, (match for match in found if match != _NONE)).joined
 
     def save(self, path: Path) -> None:
         """Write the numbers."""
@@ -64,7 +65,7 @@ class Pools:
         write_new_file(path, data.getvalue())
 
     @classmethod
-    def load(cls, path: Path, matching: MatchingTokenizer, pairs: int) -> Pools:
+    def load(cls, path: Path, matching: Matching, pairs: int) -> Pools:
         """Read what `save` wrote for so many training pairs.
 
         Raises:
@@ -80,7 +81,7 @@ class Pools:
         return cls(matching, nearest)
 
 
-def pool_size(matching: MatchingTokenizer) -> int:
+def pool_size(matching: Matching) -> int:
     """How many pairs a pool has."""
     return PER_MATCH * matching.count
 
@@ -93,7 +94,7 @@ class PoolMaker:
         report: takes a line of plain text now and then.
     """
 
-    def __init__(self, matching: MatchingTokenizer, report: Callable[[str], None]) -> None:
+    def __init__(self, matching: Matching, report: Callable[[str], None]) -> None:
         self._matching, self._size = matching, pool_size(matching)
         self._pace = Pace(report, "matches: found for pairs", len(matching.index.sources))
         self._found: list[list[int]] = []
@@ -107,7 +108,7 @@ class PoolMaker:
                 last, found = source, self._matching.index.nearest(source, self._size, but_equal=True)
             self._found.append(found)
             self._pace.at(len(self._found))
-            yield self._matching.joined(source, found[: self._matching.count]), target
+            yield self._matching.beside(source, found[: self._matching.count]).joined, target
 
     def pools(self) -> Pools:
         """Of all that was read."""

@@ -35,7 +35,7 @@ from dragoman.files import flush_directory, remove_orphans, temporary_sibling, w
 from dragoman.pace import silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
-from dragoman.text.matching_tokenizer import MatchingTokenizer
+from dragoman.text.matching import Matching
 
 FORMAT = 1
 PREPARED = "prepared.json"
@@ -207,7 +207,7 @@ def _build(
     plain = tokenizers or corpora.train_tokenizers(kept, config, report)
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
-    size = max(len(tokenizers.source), len(tokenizers.target))
+    size = max(tokenizers.source_vocab, len(tokenizers.target))
 
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
     TokenStore.write(folder / "dev", ((source, target) for _, source, target in encoded), vocabulary_size=size)
@@ -221,12 +221,12 @@ def _build(
         _tell(part, count, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
-    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}
     return {
         "held_out": chosen is not None,
         "is_text": corpora.is_text,
         "counts": {part: count.to_dict() for part, count in counts.items()},
-        "tokenizers": {side: {"kind": one.kind, "size": len(one)} for side, one in sides.items()},
+        "tokenizers": {side: {"kind": one.kind, "size": size or len(one)} for side, (one, size) in sides.items()},
         "joint": tokenizers.joint,
         "settings": {
             "data": {**config.data.to_dict(), "fuzzy_matches": tokenizers.count_of_matches},
@@ -244,7 +244,7 @@ def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
 def _write_train(
     folder: Path,
     pairs: Iterable[tuple[list[int], list[int]]],
-    matching: MatchingTokenizer | None,
+    matching: Matching | None,
     size: int,
     report: Callable[[str], None],
 ) -> TokenStore:

@@ -10,13 +10,14 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import ModelConfig
 from dragoman.engines.native.library import Library, load_library
-from dragoman.engines.native.model import NativeModel, Readings
+from dragoman.engines.native.model import NativeModel
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.engines.recipe import NotPlain, Recipe, Shape, make_recipe
 from dragoman.models.description import WEIGHTS
 from dragoman.models.stored import read_arrays
@@ -30,7 +31,7 @@ DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", 
 
 def open_light(
     directory: Path, config: ModelConfig, device: str, engine: str, precision: str
-) -> tuple[Readings, str] | None:
+) -> tuple[NativeSearcher, str] | None:
     """The encoder-decoder of a directory, packed, and what packs it as it reads from right to left; and why it runs so,
     in words; None if others must decide.
 
@@ -58,8 +59,8 @@ def open_light(
         return None
     chosen, why = native_precision(library, precision)
     asked = "asked for" if engine != "auto" else "its library is compiled"
-    model = NativeModel(recipe, chosen)
-    return (model, cache(lambda: NativeModel(turned, chosen) if own else model)), f"{asked}; {why}"
+    other = partial(NativeModel, turned, chosen) if own else None
+    return NativeSearcher(NativeModel(recipe, chosen), other), f"{asked}; {why}"
 
 
 def _readings(weights: Mapping[str, Any], *, own: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.nn import CausalLM, InputEmbedding, SinusoidalPositions, Transformer
+from dragoman.sequences import SourceBatch
 
 ROWS = 2048
 
@@ -37,9 +38,9 @@ class ModuleEngine:
         return next(self.model.parameters()).device
 
     @torch.no_grad()
-    def start(self, source: Int[Tensor, "batch src"]) -> Any:
-        """Encode the framed source: the state before the first step."""
-        return self.model.start(source) if isinstance(self.model, Transformer) else self.model.start()
+    def start(self, sources: SourceBatch) -> Any:
+        """Encode the sources: the state before the first step."""
+        return self.model.start(sources.ids) if isinstance(self.model, Transformer) else self.model.start()
 
     @torch.no_grad()
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
@@ -56,7 +57,7 @@ class ModuleEngine:
 
     @torch.no_grad()
     def token_log_probabilities(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+        self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
         """Teacher forcing: log-probability of each token of the framed target after its first, in one pass.
 
@@ -64,7 +65,7 @@ class ModuleEngine:
         """
         shifted, labels = target[:, :-1], target[:, 1:]
         model = self.model
-        hidden = model.hidden(source, shifted) if isinstance(model, Transformer) else model.hidden(shifted)
+        hidden = model.hidden(sources.ids, shifted) if isinstance(model, Transformer) else model.hidden(shifted)
         parts = [
             _log_softmax(model.generator(rows)).gather(1, wanted[:, None])[:, 0]
             for rows, wanted in zip(hidden.flatten(0, 1).split(ROWS), labels.flatten().split(ROWS), strict=True)

@@ -17,6 +17,7 @@ from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
 from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, Transformer
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
+from dragoman.sequences import SourceBatch
 
 PRECISIONS = ("float32", "int8")
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
@@ -56,13 +57,13 @@ class PackedEngine(ModuleEngine):
         self._generator = pack(recipe.generator, precision)
 
     @torch.no_grad()
-    def start(self, source: Int[Tensor, "batch src"]) -> DecoderCache:
-        """Encode the framed source: the state before the first step."""
+    def start(self, sources: SourceBatch) -> DecoderCache:
+        """Encode the sources: the state before the first step."""
         recipe = self.recipe
         if recipe.source is None or recipe.encoder is None or not recipe.crosses:
             return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder])
-        mask = (source != recipe.shape.pad)[:, None, None, :]
-        x = self._embed(recipe.source, source, "source", 0)
+        mask = sources.mask[:, None, None, :]
+        x = self._embed(recipe.source, sources.ids, "source", 0)
         for layer in self._encoder:
             x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
             x = layer.feed_forward(x)
@@ -101,10 +102,10 @@ class PackedEngine(ModuleEngine):
         return self._generator(outputs).log_softmax(-1), outputs, state
 
     def token_log_probabilities(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+        self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
         """Teacher forcing: log-probability of each token of the framed target after its first."""
-        return exact_log_probabilities(self, source, target)
+        return exact_log_probabilities(self, sources, target)
 
     def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
         rows = F.embedding(ids, embedding.rows) * embedding.scale

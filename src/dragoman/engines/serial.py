@@ -9,13 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.engines.module import ModuleEngine
+from dragoman.sequences import SourceBatch
 
 
 @runtime_checkable
 class Steps(Protocol):
     """What is needed of an engine."""
 
-    def start(self, source: Int[Tensor, "batch src"]) -> Any:
+    def start(self, sources: SourceBatch) -> Any:
         """The state before the first step."""
         ...
 
@@ -25,22 +26,22 @@ class Steps(Protocol):
 
 
 def exact_log_probabilities(
-    engine: ModuleEngine, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+    engine: ModuleEngine, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
 ) -> Float[Tensor, "batch labels"]:
     """Log-probability of each token of the framed target after its first.
 
     In float32 by the modules in one pass; in other precisions step by step, as the engine's own searches find it.
     """
     if engine.precision == "float32":
-        return ModuleEngine.token_log_probabilities(engine, source, target)
-    return serial_log_probabilities(engine, source, target)
+        return ModuleEngine.token_log_probabilities(engine, sources, target)
+    return serial_log_probabilities(engine, sources, target)
 
 
 def serial_log_probabilities(
-    engine: Steps, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+    engine: Steps, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
 ) -> Float[Tensor, "batch labels"]:
     """Log-probability of each token of the framed target after its first, exactly as a search finds it."""
-    state = engine.start(source)
+    state = engine.start(sources)
     columns = []
     for index in range(target.shape[1] - 1):
         log_probs, state = engine.step(state, target[:, index])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,21 +19,28 @@ from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.ranking import candidates, ranked_by
 from dragoman.inspection.recalling import recall
 from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import MAX_PIECES, Subject, chance_of, chances, encode, framed
-from dragoman.inspection.trace import Position, Step, Trace
+from dragoman.inspection.subject import (
+    MAX_PIECES,
+    Subject,
+    chance_of,
+    chances,
+    check_length,
+    checked_text,
+    encode,
+    framed,
+)
+from dragoman.inspection.trace import Position, Step, Text, Trace
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.language.loading import family_of
 from dragoman.memory import Remembering
 from dragoman.nn import MaskedLM
-from dragoman.search import SearchRequest, pad_rows, search
-from dragoman.search.guard import search_without_loops
-from dragoman.search.hypothesis import Hypothesis, IdRequest, changed_options
-from dragoman.search.reranking import Search, in_directions
-from dragoman.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from dragoman.search import SearchRequest, search
+from dragoman.search.request import changed_options
+from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
+from dragoman.text import TokenizerPair
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import Translator
-from dragoman.translation.known import as_found
 
-R = TypeVar("R", IdRequest, SearchRequest)
 _WITH_DATASTORE = (
     "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
 )
@@ -117,78 +124,64 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     if len(translator.transformers) > 1:
         raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
-    ids = encode(tokenizers.source, text)
-    source = pad_rows([[*ids, EOS]], translator.device)
-    runner = translator.runner
-    find = in_directions(runner.find, runner.read_backwards, options, translator.right_to_left)
-    [found], guarded = _without_loops(find, _shown(IdRequest([ids], _all_of(options))))
+    read_source = translator.tokenizers.encode_source(checked_text(text))
+    check_length(read_source.joined)
+    sources = SourceBatch.of([read_source], translator.device)
+    plan = translator.plan(options).with_all_finished()
+    [found], [again] = plan.run([_shown(plan.request(read_source))])
     written = found[0].tokens
-    output = framed(tokenizers.target, tokenizers.target.decode(written), [*written, EOS])
+    output = framed(tokenizers.target, tokenizers.target.decode(written), frame_target(written)[1:])
     shown = list(written) if target is None else encode(tokenizers.target, target)
 
-    read = framed(tokenizers.source, text, [*ids, EOS])
-    given = framed(tokenizers.target, output.text if target is None else target, [BOS, *shown])
+    read = Text(text, _source_pieces(tokenizers, read_source), tuple(read_source.framed))
+    given = framed(tokenizers.target, output.text if target is None else target, frame_target(shown)[:-1])
     inputs = pad_rows([given.ids], translator.device)
-    subject = Subject(model, source, inputs, Sides("transformer", read.pieces, given.pieces), text)
-    own = serial_logits(model, source, pad_rows([[BOS, *written]], translator.device))[0].cpu()
-    steps, notes, both = _steps(tokenizers.target, own, written), (), runner.with_datastores(options)
+    subject = Subject(model, sources.ids, inputs, Sides("transformer", read.pieces, given.pieces), text)
+    own = serial_logits(model, sources.ids, pad_rows([frame_target(written)[:-1]], translator.device))[0].cpu()
+    steps, notes, both = _steps(tokenizers.target, own, written), (), translator.backend.torch.remembering(options)
     if isinstance(both, Remembering) and both.weight > 0:
-        recalled = recall(both, source, own.to(source.device), written, tokenizers.target)
+        recalled = recall(both, sources, own.to(sources.device), written, tokenizers.target)
         steps = [replace(step, recalled=one) for step, one in zip(steps, recalled, strict=True)]
         notes = (_WITH_DATASTORE,)
-    notes += () if find == runner.find else (_FROM_BOTH_ENDS,)
-    notes += (_IN_CIRCLES,) if guarded else ()
+    notes += (_FROM_BOTH_ENDS,) if plan.right_to_left_share else ()
+    notes += (_IN_CIRCLES,) if again else ()
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
-    wanted = None if target is None else as_found(translator, [ids], [shown], options)[0]
+    wanted = None if target is None else plan.known([read_source], [shown])[0]
     ranking = candidates(found, wanted, tokenizers.target.decode, options)
-    trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, translator.right_to_left))
+    trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, plan.right_to_left_share))
     if target is None:
         return trace
-    logits = [views(model, source, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
-    return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], [*given.ids, EOS]))
+    logits = [views(model, sources.ids, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
+    return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], frame_target(shown)))
+
+
+def _source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
+    return (*tokenizers.source_pieces(source), *tokenizers.source.pieces([source.specials.eos]))
 
 
 def _completion(completer: Completer, engine: ModuleEngine, options: DecodingConfig, text: str) -> Trace:
     tokenizer = completer.tokenizer
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
-    request = SearchRequest(nothing, [len(prompt)], _all_of(options), [prompt], never=(PAD, BOS, UNK))
-    [found] = search(engine, _shown(request))
+    all_of = options.replace({"n_best": options.beam_size})
+    [found] = search(engine, [_shown(completer.request(prompt, all_of))])
     written = found[0].tokens
-    output = framed(tokenizer, completer.text(text, prompt, written), [*written, EOS])
-    given = framed(tokenizer, output.text, [BOS, *written])
+    output = framed(tokenizer, completer.text(text, prompt, written), frame_target(written)[1:])
+    given = framed(tokenizer, output.text, frame_target(written)[:-1])
     inputs = pad_rows([given.ids], engine.device)
     assert not isinstance(engine.model, MaskedLM)
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
     trace = subject.trace(None, given, output, search=_search_name(options), steps=steps)
     ranking = candidates(found, None, lambda one: completer.text(text, prompt, one), options)
-    return replace(trace, ranking=ranking, ranked_by=ranked_by(options, False))
+    return replace(trace, ranking=ranking, ranked_by=ranked_by(options, 0.0))
 
 
-def _without_loops(find: Search, request: IdRequest) -> tuple[list[list[Hypothesis]], bool]:
-    """What the search finds, guarded against loops as when it translates; whether the guard changed it."""
-    plain: list[list[Hypothesis]] = []
-
-    def look(asked: IdRequest) -> list[list[Hypothesis]]:
-        found = find(asked)
-        plain[:] = plain or found
-        return found
-
-    found = search_without_loops(look, request)
-    return found, found[0] is not plain[0]
-
-
-def _shown(request: R) -> R:
+def _shown(request: SearchRequest) -> SearchRequest:
     """The request for an output that can be shown, whatever length the model's own rule allows."""
-    if max(request.max_lengths) <= MAX_PIECES:
+    if request.max_length <= MAX_PIECES:
         return request
-    return replace(request, options=request.options.replace({"max_length": MAX_PIECES}))
-
-
-def _all_of(options: DecodingConfig) -> DecodingConfig:
-    """The same search, with all that the beam finishes."""
-    return options.replace({"n_best": options.beam_size})
+    return replace(request, options=request.options.replace({"max_length": MAX_PIECES}), limit=None)
 
 
 def _search_name(options: DecodingConfig) -> str:
@@ -203,7 +196,8 @@ def _steps(
     tokenizer: Tokenizer, logits: Float[Tensor, "steps vocab"], written: Sequence[int], first: int = 0
 ) -> list[Step]:
     """What was predicted at each step but the first few, which were given."""
-    given = tokenizer.pieces([BOS, *written])
+    framed_ids = frame_target(written, tokenizer.specials)
+    given = tokenizer.pieces(framed_ids[:-1])
     return [
         Step(
             number=place + 1 - first,
@@ -211,7 +205,7 @@ def _steps(
             top=chances(tokenizer, logits[place]),
             chosen=chance_of(tokenizer, logits[place], token),
         )
-        for place, token in enumerate([*written, EOS])
+        for place, token in enumerate(framed_ids[1:])
         if place >= first
     ]
 

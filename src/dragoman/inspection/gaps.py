@@ -10,7 +10,7 @@ from dragoman.inspection.subject import Subject, chance_of, chances, check_lengt
 from dragoman.inspection.trace import Step, Trace
 from dragoman.language import Filler
 from dragoman.language.filling import split_at_gaps, with_gaps
-from dragoman.search import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.tokenizer import EOS, MASK, SPECIALS
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dragoman.config import DecodingConfig
 from dragoman.inspection.trace import Candidate
 from dragoman.search.hypothesis import Hypothesis, hypothesis_score
-from dragoman.search.reranking import right_to_left_share
 
 
 def candidates(
@@ -49,10 +48,14 @@ def _alone(one: Hypothesis, options: DecodingConfig) -> float:
     return hypothesis_score(one.log_probability, len(one.tokens) + 1, alpha, formula)
 
 
-def ranked_by(options: DecodingConfig, right_to_left: bool) -> str:
-    """The formula of a score, as the columns of a ranking name its parts."""
-    weight = right_to_left_share(options, right_to_left)
-    both = f"({1 - weight:g} · log P→ + {weight:g} · log P←)" if weight else "log P"
+def ranked_by(options: DecodingConfig, share: float) -> str:
+    """Return the formula of a score, as the columns of a ranking name its parts.
+
+    Args:
+        options: with the length penalty.
+        share: of the right-to-left direction; 0 if outputs are ranked by one.
+    """
+    both = f"({1 - share:g} · log P→ + {share:g} · log P←)" if share else "log P"
     alpha = options.length_penalty
     if alpha == 0:
         return both.strip("()")

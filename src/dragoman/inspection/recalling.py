@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.inspection.trace import Recalled, Voice
 from dragoman.memory.remembering import Remembering, Told
 from dragoman.nn import Transformer
-from dragoman.text.tokenizer import BOS, EOS, Tokenizer
+from dragoman.sequences import SourceBatch, frame_target
+from dragoman.text.tokenizer import Tokenizer
 
 VOICES = 3
 # Of a voice that is worth a line beside the loudest one.
@@ -21,7 +22,7 @@ _LEAST = 0.02
 @torch.no_grad()
 def recall(
     both: Remembering,
-    source: Int[Tensor, "1 src"],
+    sources: SourceBatch,
     logits: Float[Tensor, "steps vocab"],
     written: Sequence[int],
     tokenizer: Tokenizer,
@@ -30,15 +31,16 @@ def recall(
 
     Args:
         both: a model and its datastore, with some weight.
-        source: framed ids.
+        sources: the one that was translated.
         logits: of the model alone, at these steps.
         written: the output, unframed.
         tokenizer: of targets.
     """
     model = both.engine.model
     assert isinstance(model, Transformer)
-    outputs = model.hidden(source, torch.tensor([[BOS, *written]], device=source.device))[0]
-    told, tokens = both.ask(outputs), [*written, EOS]
+    framed = frame_target(written)
+    outputs = model.hidden(sources.ids, torch.tensor([framed[:-1]], device=sources.device))[0]
+    told, tokens = both.ask(outputs), framed[1:]
     together = both.mixed(logits.to(outputs).log_softmax(-1), told).exp()[range(len(tokens)), tokens].tolist()
     weights = told.log_odds.sigmoid()[:, 0].tolist()
     return [

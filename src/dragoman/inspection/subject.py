@@ -107,11 +107,20 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     Raises:
         DataError: there is nothing in it, or too much.
     """
-    if not text.strip():
-        raise DataError("there is nothing to explain", expected="a text", found=repr(text))
-    ids = tokenizer.encode(text)
+    ids = tokenizer.encode(checked_text(text))
     check_length(ids)
     return ids
+
+
+def checked_text(text: str) -> str:
+    """Return a text that there is something in.
+
+    Raises:
+        DataError: it is blank.
+    """
+    if not text.strip():
+        raise DataError("there is nothing to explain", expected="a text", found=repr(text))
+    return text
 
 
 def check_length(ids: Sequence[int]) -> None:

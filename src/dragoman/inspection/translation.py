@@ -6,8 +6,7 @@ from pathlib import Path
 
 from dragoman.inspection.canvas import Picture
 from dragoman.inspection.pictures import attention_map
-from dragoman.search import pad_rows
-from dragoman.text.tokenizer import EOS
+from dragoman.sequences import SourceBatch, frame_target
 from dragoman.translation import Translator, cross_attention
 
 
@@ -24,10 +23,10 @@ def draw_translation(translator: Translator, text: str, path: str | Path, *, lay
         DragomanError: matplotlib is not installed (the extra `plot`).
     """
     result = translator.translate([text])[0]
-    source_ids = translator.tokenizers.source.encode(text)
-    target_ids = translator.tokenizers.target.encode(result.text)
-    source = pad_rows([[*source_ids, EOS]], translator.device)
-    weights = cross_attention(translator.transformers[0], source, [[*target_ids, EOS]], layer)[0]
-    target_pieces = translator.tokenizers.target.pieces([*target_ids, EOS])
+    tokenizers = translator.tokenizers
+    sources = SourceBatch.of([tokenizers.encode_source(text)], translator.device)
+    written = frame_target(tokenizers.target.encode(result.text), tokenizers.target.specials)[1:]
+    weights = cross_attention(translator.transformers[0], sources, [written], layer)[0]
+    target_pieces = tokenizers.target.pieces(written)
     title = f"{text} → {result.text}"
     return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], target_pieces, path, title=title)

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import json_text
@@ -17,11 +15,13 @@ from dragoman.language.filling import MAX_TOKENS, Filler, Filling
 from dragoman.language.loading import LanguageModel, load_language_model
 from dragoman.nn import MaskedLM
 from dragoman.search import search
-from dragoman.search.hypothesis import IMPOSSIBLE, Hypothesis, changed_options
+from dragoman.search.hypothesis import IMPOSSIBLE, Hypothesis
 from dragoman.search.outputs import Alternative, one_line
-from dragoman.search.protocol import NextTokenModel, SearchRequest
+from dragoman.search.protocol import NextTokenModel
+from dragoman.search.request import SearchRequest, changed_options, output_limit
+from dragoman.sequences.source import NOTHING
 from dragoman.text.lines import chunks
-from dragoman.text.tokenizer import BOS, PAD, UNK, Tokenizer
+from dragoman.text.tokenizer import Tokenizer
 
 ROWS = 64
 HINTS = {
@@ -114,14 +114,24 @@ class Completer:
             if len(prefix) > MAX_TOKENS:
                 limit = f"at most {MAX_TOKENS} tokens"
                 raise DataError("a prompt is too long to be continued", line=number, expected=limit, found=len(prefix))
-        source = torch.empty(len(prefixes), 0, dtype=torch.long, device=self.model.device)
-        lengths = [len(prefix) for prefix in prefixes]
-        seeds = range(first, first + len(prefixes))
-        request = SearchRequest(source, lengths, options, prefixes, seeds=seeds, never=(PAD, BOS, UNK))
+        requests = [self.request(prefix, options, seed) for seed, prefix in enumerate(prefixes, first)]
         return [
             [self._alternative(prompt, prefix, one) for one in hypotheses]
-            for prompt, prefix, hypotheses in zip(prompts, prefixes, search(self.model, request), strict=True)
+            for prompt, prefix, hypotheses in zip(prompts, prefixes, search(self.model, requests), strict=True)
         ]
+
+    def request(self, prompt: Sequence[int], options: DecodingConfig, seed: int = 0) -> SearchRequest:
+        """Return what is to be searched for a prompt.
+
+        Args:
+            prompt: its ids.
+            options: the search.
+            seed: for sampling.
+        """
+        specials = self.tokenizer.specials
+        never = (specials.pad, specials.bos, specials.unk)
+        limit = output_limit(options, len(prompt))
+        return SearchRequest(NOTHING, options, tuple(prompt), seed, never=never, limit=limit)
 
     def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
         values = tuple(value if value > IMPOSSIBLE else -math.inf for value in found.token_log_probabilities)

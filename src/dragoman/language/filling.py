@@ -22,7 +22,7 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.language.loading import load_language_model
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import EOS, MASK, MASK_TOKEN, SPECIALS, Tokenizer
 

@@ -18,7 +18,8 @@ from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
 from dragoman.search.outputs import PairScore
 from dragoman.search.protocol import NextTokenModel
-from dragoman.search.scoring import pad_rows, score_targets
+from dragoman.search.scoring import score_targets
+from dragoman.sequences import SourceBatch, pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import EOS, MASK, SPECIALS, UNK, Tokenizer
 
@@ -196,9 +197,8 @@ class TextScorer:
         model, values = self.model, [[0.0]] * len(encoded)
         assert not isinstance(model, MaskedLM)
         for rows in _batches([len(ids) + 1 for ids in encoded]):
-            source = torch.empty(len(rows), 0, dtype=torch.long, device=model.device)
             wanted = [encoded[row] for row in rows]
-            scored = score_targets(model, source, wanted)
+            scored = score_targets(model, SourceBatch.nothing(len(rows), model.device), wanted)
             for row, one in zip(rows, scored, strict=True):
                 values[row] = one
         return values

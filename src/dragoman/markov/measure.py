@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from dragoman.markov.framing import BOS, EOS, PAD
+from dragoman.sequences import SourceBatch
 
 
 @runtime_checkable
@@ -21,7 +22,7 @@ class Predictor(Protocol):
         """Where ids are expected."""
         ...
 
-    def start(self, source: Any) -> Any:
+    def start(self, sources: SourceBatch) -> Any:
         """The state before the first step."""
         ...
 
@@ -80,7 +81,7 @@ def _measure_some(model: Predictor, sequences: Sequence[Sequence[int]]) -> Measu
     longest = max(len(ids) for ids in sequences)
     rows = [[BOS, *ids, EOS] + [PAD] * (longest - len(ids)) for ids in sequences]
     framed = torch.tensor(rows, device=model.device)
-    state = model.start(framed[:, :0])
+    state = model.start(SourceBatch.nothing(len(rows), model.device))
     found = Measure()
     for tokens, answers in zip(framed.T[:-1], framed.T[1:], strict=True):
         log_probs, state = model.step(state, tokens)

@@ -18,6 +18,7 @@ from dragoman.markov.files import SETTINGS, TENSORS, read_model, write_model
 from dragoman.markov.framing import BOS, PAD, Sequences
 from dragoman.markov.measure import Measure, measure
 from dragoman.markov.table import MAX_VOCAB
+from dragoman.sequences import SourceBatch
 
 K = 0.001
 Model = TypeVar("Model", bound="MarkovModel")
@@ -132,9 +133,9 @@ class MarkovModel(ABC):
         """The distribution of the word after an unframed history."""
         return self.probabilities(torch.tensor([[BOS, *history]]))[0]
 
-    def start(self, source: Int[Tensor, "batch src"]) -> History:
+    def start(self, sources: SourceBatch) -> History:
         """Nothing seen yet; of the source, only the number of rows counts."""
-        return History(torch.empty(len(source), 0, dtype=torch.long))
+        return History(torch.empty(len(sources), 0, dtype=torch.long))
 
     def step(self, state: History, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], History]:
         """Log-probabilities of the word after `tokens`, the newest of each row, and the history grown by them."""

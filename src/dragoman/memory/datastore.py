@@ -23,7 +23,7 @@ from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import Transformer
 from dragoman.pace import Pace, silent
 from dragoman.search.batches import length_batches
-from dragoman.search.scoring import pad_rows
+from dragoman.sequences import pad_rows
 from dragoman.text.lines import file_hash
 from dragoman.text.tokenizer import BOS, EOS
 

@@ -18,6 +18,7 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
 from dragoman.memory.datastore import Autocast, Datastore, Pair, decoder_outputs, some_pairs
 from dragoman.nn import Transformer
+from dragoman.sequences import SourceBatch
 from dragoman.text.tokenizer import EOS
 
 _TOKENS, _ROWS, _NEIGHBOURS = 20_000, 2048, 64
@@ -65,9 +66,9 @@ class Remembering:
         """Where ids are expected."""
         return self.engine.device
 
-    def start(self, source: Int[Tensor, "batch src"]) -> Any:
+    def start(self, sources: SourceBatch) -> Any:
         """The model's own state."""
-        return self.engine.start(source)
+        return self.engine.start(sources)
 
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
         """Log-probabilities of both together, and the model's next state."""

@@ -72,7 +72,7 @@ def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
     if config.matches is not None and found != config.matches:
         raise ModelError("other fuzzy matches than the model's", file=directory, expected=config.matches, found=found)
     for side, size, rows in (
-        ("source", len(tokenizers.source), config.source_vocab),
+        ("source", tokenizers.source_vocab, config.source_vocab),
         ("target", len(tokenizers.target), config.target_vocab),
     ):
         if rows != size and (side == "target" or config.learns_pairs):

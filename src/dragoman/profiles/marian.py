@@ -23,7 +23,7 @@ precision are not here.
 
 Translation goes through the usual searches, with the ids of the model:
 
-    SearchRequest(source, lengths, options, bos=pad_token_id, eos=0, never=(pad_token_id,))
+    SearchRequest(source, options, frame=Frame(pad_token_id, 0), never=(pad_token_id,))
 
 Weights come as `model.safetensors`; an older directory with `pytorch_model.bin`, or a name on the hub, becomes one by
 

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from dragoman.search.outputs import PairScore as PairScore
     from dragoman.search.outputs import one_line as one_line
     from dragoman.search.protocol import NextTokenModel as NextTokenModel
-    from dragoman.search.protocol import SearchRequest as SearchRequest
     from dragoman.search.protocol import State as State
+    from dragoman.search.request import SearchRequest as SearchRequest
     from dragoman.search.sampling import draw_tokens as draw_tokens
     from dragoman.search.sampling import sample as sample
-    from dragoman.search.scoring import pad_rows as pad_rows
     from dragoman.search.scoring import score_parallel as score_parallel
     from dragoman.search.scoring import score_serial as score_serial
 
@@ -45,15 +44,14 @@ __all__, __getattr__, __dir__ = lazy_names(
         "outputs": ("Alternative", "PairScore", "one_line"),
         "protocol": (
             "NextTokenModel",
-            "SearchRequest",
             "State",
         ),
+        "request": ("SearchRequest",),
         "sampling": (
             "draw_tokens",
             "sample",
         ),
         "scoring": (
-            "pad_rows",
             "score_parallel",
             "score_serial",
         ),

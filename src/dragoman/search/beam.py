@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,11 +18,15 @@ from dragoman.search.hypothesis import (
     hypothesis_score,
     make_hypothesis,
 )
-from dragoman.search.protocol import Constraints, NextTokenModel, SearchRequest, State, largest
+from dragoman.search.protocol import Constraints, NextTokenModel, State, largest
+from dragoman.search.request import SearchRequest
+from dragoman.sequences import SourceBatch
 
 
-def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each row, best score first, that a beam of `beam_size` finds.
+def beam_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+    """Return the `n_best` hypotheses of each request, best score first, that a beam of `beam_size` finds.
+
+    All requests have the same options, frame and forbidden tokens.
 
     At each step the 2K best continuations of a sentence's K live hypotheses are ranked by log-probability. Those among
     the first K that end in `</s>` are finished; the K best others live on. (Looking at 2K leaves K to live on even if
@@ -32,11 +37,13 @@ def beam_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypo
     Raises:
         ModelError: the model gives NaN, or zero probability to every output of a row.
     """
-    beam = _Beam(model, request)
+    if not requests:
+        return []
+    beam = _Beam(model, requests)
     while beam.sentences:
         beam.step()
     check_possible([pool.finished for pool in beam.pools])
-    return [pool.best(request.options.n_best) for pool in beam.pools]
+    return [pool.best(request.options.n_best) for pool, request in zip(beam.pools, requests, strict=True)]
 
 
 class _Line(NamedTuple):
@@ -88,16 +95,16 @@ class _Beam:
     What each step added is kept by step; the tokens of a hypothesis are found by going back from row to parent row.
     """
 
-    def __init__(self, model: NextTokenModel, request: SearchRequest) -> None:
-        source, count = request.source, len(request.source)
-        self.model, self.request, self.constraints = model, request, Constraints(request)
-        self.size = request.options.beam_size
-        self.pools = [_Pool(request.options, longest) for longest in request.max_lengths]
+    def __init__(self, model: NextTokenModel, requests: Sequence[SearchRequest]) -> None:
+        count, device, first = len(requests), model.device, requests[0]
+        self.model, self.constraints = model, Constraints(requests, device)
+        self.size, self.end = first.options.beam_size, first.frame.end
+        self.pools = [_Pool(request.options, request.max_length) for request in requests]
         self.sentences = list(range(count))
         self.width = 1  # one row per sentence, `<s>`; the first step makes beam_size of it
-        self.state: State = model.start(source)
-        self.tokens: Int[Tensor, " rows"] = source.new_full((count,), request.bos)
-        self.totals: Float[Tensor, "sentences width"] = torch.zeros(count, 1, device=source.device)
+        self.state: State = model.start(SourceBatch.of([request.source for request in requests], device))
+        self.tokens: Int[Tensor, " rows"] = torch.full((count,), first.frame.begin, device=device)
+        self.totals: Float[Tensor, "sentences width"] = torch.zeros(count, 1, device=device)
         self.steps: list[list[_Line]] = []
 
     def step(self) -> None:
@@ -129,7 +136,7 @@ class _Beam:
         for rank, (total, parent, token, value) in enumerate(ranked):
             if total == float("-inf"):
                 continue
-            if token != self.request.eos:
+            if token != self.end:
                 live.append(_Line(total, first + parent, token, value))
             elif rank < self.size:
                 self.pools[self.sentences[index]].add(_trace(_Line(total, first + parent, token, value), self.steps))

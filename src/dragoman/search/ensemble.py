@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.search.protocol import NextTokenModel, State
+from dragoman.sequences import SourceBatch
 
 
 @dataclass
@@ -46,9 +47,9 @@ class Ensemble:
         """Where ids are expected: the first member's device."""
         return self.models[0].device
 
-    def start(self, source: Int[Tensor, "batch src"]) -> EnsembleState:
+    def start(self, sources: SourceBatch) -> EnsembleState:
         """Start every member."""
-        return EnsembleState([model.start(source) for model in self.models])
+        return EnsembleState([model.start(sources) for model in self.models])
 
     def step(
         self, state: EnsembleState, tokens: Int[Tensor, " batch"]

@@ -4,39 +4,47 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from dragoman.search.hypothesis import Hypothesis, check_numbers, make_hypothesis
-from dragoman.search.protocol import Constraints, NextTokenModel, SearchRequest
+from dragoman.search.protocol import Constraints, NextTokenModel
+from dragoman.search.request import SearchRequest
+from dragoman.sequences import SourceBatch
 
 Chooser = Callable[[Tensor, list[int]], Tensor]
 
 
-def greedy_search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
-    """One hypothesis per row; rows that have emitted `</s>` leave the batch."""
-    return follow(model, request)
+def greedy_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+    """Return one hypothesis for each request; rows that have emitted `</s>` leave the batch.
+
+    All requests have the same options, frame and forbidden tokens.
+    """
+    return follow(model, requests)
 
 
-def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser | None = None) -> list[list[Hypothesis]]:
+def follow(
+    model: NextTokenModel, requests: Sequence[SearchRequest], choose: Chooser | None = None
+) -> list[list[Hypothesis]]:
     """Extend every row by one token at a time until each has emitted `</s>`.
 
     Args:
         model: the next-token model.
-        request: sources and options.
+        requests: of the same options, frame and forbidden tokens.
         choose: from log-probabilities `[rows, vocab]`, constraints applied, and the sentence of each row, the next
             token of each row; the likeliest if None.
     """
-    source = request.source
-    count = len(source)
-    constraints = Constraints(request)
+    if not requests:
+        return []
+    count, device, first = len(requests), model.device, requests[0]
+    constraints = Constraints(requests, device)
     rows = list(range(count))
     texts: list[list[int]] = [[] for _ in rows]
     values: list[list[float]] = [[] for _ in rows]
-    tokens = source.new_full((count,), request.bos)
-    state = model.start(source)
+    tokens = torch.full((count,), first.frame.begin, device=device)
+    state = model.start(SourceBatch.of([request.source for request in requests], device))
     for step in itertools.count():
         if not rows:
             break
@@ -54,13 +62,13 @@ def follow(model: NextTokenModel, request: SearchRequest, choose: Chooser | None
         for row, token, value in zip(rows, ids, chosen, strict=True):
             texts[row].append(token)
             values[row].append(value)
-        alive = [index for index, token in enumerate(ids) if token != request.eos]
+        alive = [index for index, token in enumerate(ids) if token != first.frame.end]
         if len(alive) < len(rows):
             rows = [rows[index] for index in alive]
-            kept = torch.tensor(alive, dtype=torch.long, device=source.device)
+            kept = torch.tensor(alive, dtype=torch.long, device=device)
             tokens = tokens[kept]
             state = state.reorder(kept) if rows else state
-    return [[make_hypothesis(text[:-1], value, request.options)] for text, value in zip(texts, values, strict=True)]
+    return [[make_hypothesis(text[:-1], value, first.options)] for text, value in zip(texts, values, strict=True)]
 
 
 def _at(texts: list[list[int]], rows: list[int]) -> list[list[int]]:

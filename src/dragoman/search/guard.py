@@ -7,34 +7,24 @@ guard changes no output that the model ended, and it costs nothing where there i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple
 
-from dragoman.config import DecodingConfig
 from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.request import SearchRequest
 
-Found = list[list[Hypothesis]]
-
-
-@runtime_checkable
-class Request(Protocol):
-    """What is needed of a batch that is searched for."""
-
-    @property
-    def options(self) -> DecodingConfig:
-        """What holds for all of it."""
-        ...
-
-    @property
-    def max_lengths(self) -> list[int]:
-        """The most tokens that each output may have."""
-        ...
-
-    def only(self, rows: Sequence[int], options: DecodingConfig) -> Any:
-        """Some of the batch, with other options."""
-        ...
+Find = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 
 
-R = TypeVar("R", bound=Request)
+class Guarded(NamedTuple):
+    """What a guarded search finds.
+
+    Attributes:
+        hypotheses: of each request, best first.
+        again: whether they are those of the second search.
+    """
+
+    hypotheses: list[list[Hypothesis]]
+    again: list[bool]
 
 
 def is_finished(hypothesis: Hypothesis, max_length: int) -> bool:
@@ -48,29 +38,39 @@ def is_loop(tokens: Sequence[int], size: int) -> bool:
     return count >= 2 * size and 2 * len({tuple(tokens[i : i + size]) for i in range(count)}) <= count
 
 
-def search_without_loops(search: Callable[[R], Found], request: R) -> Found:
-    """A search's hypotheses; where the best is unfinished and a loop, those of a search that repeats no n-gram.
+def search_without_loops(find: Find, requests: Sequence[SearchRequest]) -> Guarded:
+    """Return a search's hypotheses; where the best is unfinished and a loop, those of one that repeats no n-gram.
 
     What the second search finds is taken only if its best hypothesis is finished. Nothing is searched again if n-grams
     are not repeated anyway, or if `max_length` is set: then it is not loops that outputs are cut for.
 
     Args:
-        search: any search, of a whole batch.
-        request: the batch; its option `loop_guard` is the size of the n-grams, 0 searches nothing again.
+        find: any search.
+        requests: a batch; the option `loop_guard` is the size of the n-grams, 0 searches nothing again.
     """
-    found, options = search(request), request.options
-    size = options.loop_guard
-    if not size or options.no_repeat_ngram or options.max_length is not None:
-        return found
-    rows = [
-        row
-        for row, (hypotheses, longest) in enumerate(zip(found, request.max_lengths, strict=True))
-        if not is_finished(hypotheses[0], longest) and is_loop(hypotheses[0].tokens, size)
-    ]
+    found, again = find(requests), [False] * len(requests)
+    rows = [row for row, request in enumerate(requests) if _loops(found[row][0], request)]
     if not rows:
-        return found
-    changed = options.replace({"no_repeat_ngram": size})
-    for row, hypotheses in zip(rows, search(request.only(rows, changed)), strict=True):
-        if is_finished(hypotheses[0], request.max_lengths[row]):
-            found[row] = hypotheses
-    return found
+        return Guarded(found, again)
+    changed = [_without_repeats(requests[row]) for row in rows]
+    for row, hypotheses in zip(rows, find(_shared(changed)), strict=True):
+        if is_finished(hypotheses[0], requests[row].max_length):
+            found[row], again[row] = hypotheses, True
+    return Guarded(found, again)
+
+
+def _loops(best: Hypothesis, request: SearchRequest) -> bool:
+    options = request.options
+    size = options.loop_guard
+    guarded = size and not options.no_repeat_ngram and options.max_length is None
+    return bool(guarded) and not is_finished(best, request.max_length) and is_loop(best.tokens, size)
+
+
+def _without_repeats(request: SearchRequest) -> SearchRequest:
+    return request.with_options(request.options.replace({"no_repeat_ngram": request.options.loop_guard}))
+
+
+def _shared(requests: Sequence[SearchRequest]) -> list[SearchRequest]:
+    """The same requests, equal options as one object: they are searched together."""
+    options = {request.options: request.options for request in requests}
+    return [request.with_options(options[request.options]) for request in requests]

@@ -1,20 +1,16 @@
-"""What searches find, how it is ranked, and what every search is asked: without PyTorch, which not every one needs."""
+"""What searches find, and how it is ranked. Needs no PyTorch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dragoman.config import DecodingConfig
 from dragoman.errors import ModelError
-from dragoman.text.tokenizer import BOS, EOS, PAD
 
 # Stands for the logarithm of 0 where a token is forced: less than any output has, and what follows still counts.
 IMPOSSIBLE = -1e9
-# Tokens that no output has.
-NEVER = (PAD, BOS)
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,17 @@ class Hypothesis:
 
 def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: DecodingConfig) -> Hypothesis:
     """A hypothesis from its tokens and their log-probabilities, that of `</s>` included, added up from the left."""
+    total = added_up(values)
+    score = hypothesis_score(total, len(values), options.length_penalty, options.length_penalty_formula)
+    return Hypothesis(tuple(tokens), total, score, tuple(values))
+
+
+def added_up(values: Sequence[float]) -> float:
+    """Return the sum of log-probabilities, added from the left."""
     total = 0.0
     for value in values:  # not `sum`, which rounds otherwise from Python 3.12 on
         total += value
-    score = hypothesis_score(total, len(values), options.length_penalty, options.length_penalty_formula)
-    return Hypothesis(tuple(tokens), total, score, tuple(values))
+    return total
 
 
 def hypothesis_score(log_probability: float, length: int, alpha: float, formula: str = "gnmt") -> float:
@@ -94,65 +96,3 @@ def check_possible(found: Sequence[Sequence[object]]) -> None:
         raise ModelError(
             "the model finds every output impossible", hint="a forced prefix may be one it cannot continue"
         )
-
-
-def longest_outputs(
-    options: DecodingConfig, lengths: Sequence[int], prefixes: Sequence[Sequence[int]] = ()
-) -> list[int]:
-    """The most tokens that the output of each source may have, given the sources' own numbers of tokens."""
-    if options.max_length is not None:
-        longest = [options.max_length] * len(lengths)
-    else:
-        factor, offset = options.max_length_factor, options.max_length_offset
-        longest = [int(length * factor) + offset for length in lengths]
-    if prefixes:
-        longest = [max(most, len(prefix)) for most, prefix in zip(longest, prefixes, strict=True)]
-    return longest
-
-
-@dataclass(frozen=True)
-class IdRequest:
-    """A batch to decode, as plain ids: sources, and what is particular to each.
-
-    Attributes:
-        sources: ids of each, without framing.
-        options: what holds for all of them.
-        prefixes: ids that each output must begin with; empty is none.
-        seeds: for sampling, one for each.
-    """
-
-    sources: Sequence[Sequence[int]]
-    options: DecodingConfig
-    prefixes: Sequence[Sequence[int]] = ()
-    seeds: Sequence[int] = ()
-
-    @property
-    def framed(self) -> list[list[int]]:
-        """The sources as models read them."""
-        return [[*ids, EOS] for ids in self.sources]
-
-    @property
-    def max_lengths(self) -> list[int]:
-        """The most tokens that each output may have."""
-        return longest_outputs(self.options, [len(ids) for ids in self.sources], self.prefixes)
-
-    def only(self, rows: Sequence[int], options: DecodingConfig) -> IdRequest:
-        """Some of the batch, with other options."""
-        return IdRequest(
-            [self.sources[row] for row in rows],
-            options,
-            [self.prefixes[row] for row in rows] if self.prefixes else (),
-            [self.seeds[row] for row in rows] if self.seeds else (),
-        )
-
-
-def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
-    """Decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
-
-    Raises:
-        ConfigError: an option is unknown or wrong, or two contradict each other.
-    """
-    n_best = changes.get("n_best")
-    if isinstance(n_best, int) and "beam_size" not in changes:
-        changes = {**changes, "beam_size": max(options.beam_size, n_best)}
-    return options.replace(changes)

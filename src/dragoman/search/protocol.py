@@ -7,16 +7,15 @@ a batch of sources, and from a state and the newest token of each row gives log-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
-from dragoman.search.hypothesis import IMPOSSIBLE, NEVER, longest_outputs
-from dragoman.text.tokenizer import BOS, EOS
+from dragoman.search.hypothesis import IMPOSSIBLE
+from dragoman.search.request import SearchRequest
+from dragoman.sequences import SourceBatch
 
 
 @runtime_checkable
@@ -44,8 +43,8 @@ class NextTokenModel(Protocol):
         """Where ids are expected."""
         ...
 
-    def start(self, source: Int[Tensor, "batch src"]) -> Any:
-        """The state before the first step, one row per source."""
+    def start(self, sources: SourceBatch) -> Any:
+        """Return the state before the first step, one row per source."""
         ...
 
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
@@ -58,73 +57,30 @@ class ParallelScorer(Protocol):
     """A next-token model that scores all positions of given outputs in one pass."""
 
     def token_log_probabilities(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+        self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
         """Return the natural log-probability of each token of the framed target after its first."""
         ...
 
 
-@dataclass(frozen=True)
-class SearchRequest:
-    """A batch to decode: sources, and what is particular to each row.
-
-    Attributes:
-        source: framed ids, padded, on the model's device.
-        source_lengths: real tokens of each row, its `</s>` not counted.
-        options: what holds for all rows.
-        prefixes: ids that each output must begin with; empty is none.
-        seeds: for sampling, one per row; the same row and seed give the same output among any batch mates.
-        bos: the token before the first one.
-        eos: the token after the last one.
-        never: tokens that are never emitted.
-    """
-
-    source: Int[Tensor, "batch src"]
-    source_lengths: Sequence[int]
-    options: DecodingConfig
-    prefixes: Sequence[Sequence[int]] = ()
-    seeds: Sequence[int] = ()
-    bos: int = BOS
-    eos: int = EOS
-    never: tuple[int, ...] = NEVER
-    max_lengths: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        longest = longest_outputs(self.options, self.source_lengths, self.prefixes)
-        object.__setattr__(self, "max_lengths", longest)
-
-    def only(self, rows: Sequence[int], options: DecodingConfig) -> SearchRequest:
-        """Some rows of the batch, with other options."""
-        return SearchRequest(
-            self.source[list(rows)],
-            [self.source_lengths[row] for row in rows],
-            options,
-            [self.prefixes[row] for row in rows] if self.prefixes else (),
-            [self.seeds[row] for row in rows] if self.seeds else (),
-            self.bos,
-            self.eos,
-            self.never,
-        )
-
-
 class Constraints:
     """Which tokens each row may emit next; the rest get probability zero (log-probability -inf).
 
-    Never what the request forbids (`<pad>` and `<s>`); nothing but the forced prefix while it lasts; no `</s>` before
+    Never what the requests forbid (`<pad>` and `<s>`); nothing but the forced prefix while it lasts; no `</s>` before
     the minimum length; nothing but `</s>` at the maximum length; no repeated n-gram. Log-probabilities are not
     renormalised.
     """
 
-    def __init__(self, request: SearchRequest) -> None:
-        self.options = request.options
-        self.max_lengths = request.max_lengths
-        self.shortest_maximum = min(request.max_lengths, default=0)
-        self.prefixes = request.prefixes
-        self.longest_prefix = max((len(prefix) for prefix in request.prefixes), default=0)
-        self.eos = request.eos
-        device = request.source.device
-        self.never = torch.tensor(request.never, dtype=torch.long, device=device)
-        self.never_or_end = torch.tensor((*request.never, request.eos), dtype=torch.long, device=device)
+    def __init__(self, requests: Sequence[SearchRequest], device: torch.device) -> None:
+        first = requests[0]
+        self.options = first.options
+        self.max_lengths = [request.max_length for request in requests]
+        self.shortest_maximum = min(self.max_lengths)
+        self.prefixes = [request.prefix for request in requests]
+        self.longest_prefix = max(map(len, self.prefixes))
+        self.eos = first.frame.end
+        self.never = torch.tensor(first.never, dtype=torch.long, device=device)
+        self.never_or_end = torch.tensor((*first.never, self.eos), dtype=torch.long, device=device)
 
     def banned(self, step: int) -> Int[Tensor, " tokens"]:
         """What no row may emit after `step` tokens."""

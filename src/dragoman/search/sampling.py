@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,20 +11,25 @@ from torch import Tensor
 
 from dragoman.search.greedy import follow
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.protocol import NextTokenModel, SearchRequest
+from dragoman.search.protocol import NextTokenModel
+from dragoman.search.request import SearchRequest
 
 # So many tokens mostly hold the one that is drawn; to sort a whole vocabulary takes longer than the model's step.
 HEAD = 64
 
 
-def sample(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesis]]:
-    """`n_best` independent draws per row, likeliest first.
+def sample(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+    """Return `n_best` independent draws for each request, likeliest first.
+
+    All requests have the same options, frame and forbidden tokens.
 
     Each row draws from a counter-based generator of its own, seeded by (seed, row seed, draw): batch mates and load
     change nothing. `log_probability` is the model's own, before temperature and cuts.
     """
-    options = request.options
-    seeds = request.seeds or [0] * len(request.source)
+    if not requests:
+        return []
+    options = requests[0].options
+    seeds = [request.seed for request in requests]
     draws: list[list[Hypothesis]] = [[] for _ in seeds]
     for draw in range(options.n_best):
         streams = [np.random.Generator(np.random.Philox(key=_key(options.sampling_seed, seed, draw))) for seed in seeds]
@@ -31,7 +38,7 @@ def sample(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesi
             uniform = torch.tensor([streams[row].random() for row in rows], dtype=torch.float64)
             return draw_tokens(log_probs, uniform, options.temperature, options.top_k, options.top_p)
 
-        for row, hypotheses in enumerate(follow(model, request, choose)):
+        for row, hypotheses in enumerate(follow(model, requests, choose)):
             draws[row] += hypotheses
     return [sorted(row, key=lambda hypothesis: -hypothesis.score) for row in draws]
 

@@ -5,45 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.search.protocol import NextTokenModel, ParallelScorer
-from dragoman.text.tokenizer import BOS, EOS, PAD
-
-
-def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | None = None) -> Int[Tensor, "batch len"]:
-    """Lists of ids as one matrix, padded at the end."""
-    longest = max((len(row) for row in rows), default=0)
-    matrix = torch.full((len(rows), longest), PAD, dtype=torch.long)
-    for index, row in enumerate(rows):
-        matrix[index, : len(row)] = torch.tensor(row, dtype=torch.long)
-    return matrix.to(device)
+from dragoman.sequences import FRAME, Frame, SourceBatch, pad_rows
 
 
 def score_serial(
     model: NextTokenModel,
-    source: Int[Tensor, "batch src"],
+    sources: SourceBatch,
     targets: Sequence[Sequence[int]],
     *,
-    begin: int = BOS,
-    end: int = EOS,
+    frame: Frame = FRAME,
     owners: Sequence[int] | None = None,
 ) -> list[list[float]]:
     """Natural log-probability of each token of each target and of its end, one step at a time.
 
     Args:
         model: any next-token model.
-        source: framed ids, padded.
+        sources: one for each target, or fewer with `owners`.
         targets: unframed ids, one list per row.
-        begin: the token before the first one.
-        end: the token after the last one.
-        owners: the row of `source` that each target belongs to, where there are not as many.
+        frame: the tokens before the first one and after the last one.
+        owners: the row of `sources` that each target belongs to, where there are not as many.
     """
-    framed = pad_rows([[begin, *target, end] for target in targets], source.device)
-    state = model.start(source)
+    framed = pad_rows([[frame.begin, *target, frame.end] for target in targets], sources.device)
+    state = model.start(sources)
     if owners is not None:
-        state = state.reorder(torch.tensor(owners, device=source.device))
+        state = state.reorder(torch.tensor(owners, device=sources.device))
     columns = []
     for step in range(framed.shape[1] - 1):
         log_probs, state = model.step(state, framed[:, step])
@@ -53,29 +42,27 @@ def score_serial(
 
 def score_parallel(
     model: ParallelScorer,
-    source: Int[Tensor, "batch src"],
+    sources: SourceBatch,
     targets: Sequence[Sequence[int]],
     *,
-    begin: int = BOS,
-    end: int = EOS,
+    frame: Frame = FRAME,
 ) -> list[list[float]]:
     """The same in one pass over all positions, for models that can: equal to `score_serial` up to rounding."""
-    framed = pad_rows([[begin, *target, end] for target in targets], source.device)
-    return _unpadded(model.token_log_probabilities(source, framed), targets)
+    framed = pad_rows([[frame.begin, *target, frame.end] for target in targets], sources.device)
+    return _unpadded(model.token_log_probabilities(sources, framed), targets)
 
 
 def score_targets(
     model: NextTokenModel,
-    source: Int[Tensor, "batch src"],
+    sources: SourceBatch,
     targets: Sequence[Sequence[int]],
     *,
-    begin: int = BOS,
-    end: int = EOS,
+    frame: Frame = FRAME,
 ) -> list[list[float]]:
     """The same in one pass where the model can, else step by step."""
     if isinstance(model, ParallelScorer):
-        return score_parallel(model, source, targets, begin=begin, end=end)
-    return score_serial(model, source, targets, begin=begin, end=end)
+        return score_parallel(model, sources, targets, frame=frame)
+    return score_serial(model, sources, targets, frame=frame)
 
 
 def _unpadded(values: Float[Tensor, "batch labels"], targets: Sequence[Sequence[int]]) -> list[list[float]]:

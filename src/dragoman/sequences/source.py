@@ -38,11 +38,13 @@ class Source:
         ids: its own content, unframed.
         matches: what is read beside it: target ids of its fuzzy matches, in the ids of the source's vocabulary.
         specials: of the source's vocabulary.
+        end: what ends it where that is not the vocabulary's `</s>`: nothing, if `ids` were framed by somebody else.
     """
 
     ids: tuple[int, ...]
     matches: tuple[tuple[int, ...], ...] = ()
     specials: Specials = SPECIALS
+    end: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         """Return the number of its own tokens: without matches and frame."""
@@ -56,7 +58,7 @@ class Source:
     @property
     def framed(self) -> list[int]:
         """What the encoder reads: the ids, then each match after a `<s>`, then `</s>`."""
-        return [*self.joined, self.specials.eos]
+        return [*self.joined, *((self.specials.eos,) if self.end is None else self.end)]
 
     @property
     def width(self) -> int:
@@ -76,6 +78,10 @@ class Source:
         if not self.matches:
             return replace(self, ids=self.ids[:most])
         return self.from_joined(self.joined[:most], self.specials)
+
+
+# For models that read none.
+NOTHING = Source(())
 
 
 def _split(ids: list[int], separator: int) -> list[list[int]]:

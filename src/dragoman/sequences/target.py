@@ -16,6 +16,9 @@ class Frame(NamedTuple):
     end: int
 
 
+FRAME = Frame(SPECIALS.bos, SPECIALS.eos)
+
+
 class Direction(Enum):
     """Which end a decoder reads and writes a target from."""
 

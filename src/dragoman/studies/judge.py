@@ -25,8 +25,9 @@ from dragoman.evaluation import (
 )
 from dragoman.evaluation.metrics import METRICS, check_language, measure
 from dragoman.pace import paced, silent
+from dragoman.sequences.source import Source
 from dragoman.text import UNK, Tokenizer, guess_language, read_lines
-from dragoman.translation.known import as_found
+from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
@@ -133,7 +134,7 @@ def evaluate(
         metrics=metrics, target_language=target_language or translator.languages.target,
         lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
-        unknown=[count_unknown(translator.tokenizers.own_source, text) for text in sources] if breakdown else None,
+        unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
         errors=None if options.sampling or not breakdown
         else error_kinds(translator, results, answers, options, lowercase),
     )  # fmt: skip
@@ -259,7 +260,7 @@ def error_kinds(
         return text.strip().lower() if lowercase else text.strip()
 
     kinds: dict[str, list[int]] = {"written": [], "model": [], "search": [], "unknown": []}
-    asked: list[tuple[int, list[int], list[int]]] = []
+    asked: list[tuple[int, Source, list[int]]] = []
     for number, (result, answers) in enumerate(zip(results, references, strict=True), 1):
         if not result.source.strip():
             continue
@@ -269,10 +270,11 @@ def error_kinds(
         elif not known:
             kinds["unknown"].append(number)
         else:
-            read = translator.tokenizers.source.encode(result.source)[: options.max_source_length]
+            read = translator.tokenizers.encode_source(result.source).cut(options.max_source_length)
             asked += [(number, read, ids) for ids in known]
     best: dict[int, float] = {}
-    scored = as_found(translator, [one[1] for one in asked], [one[2] for one in asked], options)
+    plan = translator.plan(options)
+    scored = known_hypotheses(plan, [one[1] for one in asked], [one[2] for one in asked])
     for (number, _, _), one in zip(asked, scored, strict=True):
         best[number] = max(one.score, best.get(number, one.score))
     for number, value in best.items():

@@ -71,7 +71,7 @@ def synthesize(
         raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
     way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
     results = translator.translate_lines(lines, (decoding or translator.decoding).replace({"n_best": 1}))
-    own = translator.tokenizers.own_source
+    own = translator.tokenizers.source
     return _pairs(results, way, own, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from dragoman.errors import ConfigError
+from dragoman.sequences.source import Specials
 
 PAD, UNK, BOS, EOS, MASK = 0, 1, 2, 3, 4
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -31,6 +32,11 @@ class Tokenizer(Protocol):
     @property
     def kind(self) -> Kind:
         """How texts are cut."""
+        ...
+
+    @property
+    def specials(self) -> Specials:
+        """The ids that stand for no text."""
         ...
 
     @property
@@ -86,16 +92,12 @@ class SpecialIds:
 
     def __init__(self, *, mask: bool = False) -> None:
         self.mask: int | None = MASK if mask else None
+        self.specials = Specials(PAD, UNK, BOS, EOS, self.mask)
 
     @property
     def control(self) -> frozenset[int]:
         """The ids that stand for no text."""
         return frozenset({PAD, BOS, EOS} if self.mask is None else {PAD, BOS, EOS, MASK})
-
-
-def own_length(source: Sequence[int]) -> int:
-    """How many unframed ids of a source are its text's; with a `<s>` its matches begin, which no text has."""
-    return source.index(BOS) if BOS in source else len(source)
 
 
 def special_tokens(*, mask: bool) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
 from dragoman.pace import silent
+from dragoman.sequences.source import Source
 from dragoman.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from dragoman.text.matching_tokenizer import MatchingTokenizer
+    from dragoman.text.matching import Matching
 
 MATCHES = "matches.safetensors"
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
@@ -27,33 +28,44 @@ class TokenizerPair:
     """A tokenizer for each side; with a joint vocabulary both are the same object.
 
     Attributes:
-        source: of sources as the model reads them.
+        source: of the text of sources.
         target: of targets.
-        matching: the same as `source`, where that adds fuzzy matches to the text.
+        matching: finds the fuzzy matches that sources are read with, if they are.
     """
 
     source: Tokenizer
     target: Tokenizer
-    matching: MatchingTokenizer | None = None
-
-    @property
-    def own_source(self) -> Tokenizer:
-        """Of the text of a source alone."""
-        return self.source if self.matching is None else self.matching.source
+    matching: Matching | None = None
 
     @property
     def joint(self) -> bool:
         """Whether both sides share one vocabulary."""
-        return self.own_source is self.target
+        return self.source is self.target
 
     @property
     def count_of_matches(self) -> int:
         """How many fuzzy matches a source is read with; 0 is none."""
         return 0 if self.matching is None else self.matching.count
 
-    def read(self, ids: Sequence[int]) -> list[int]:
-        """The ids of a source's text as the model reads them: with matches, if it has them."""
-        return list(ids) if self.matching is None else self.matching.with_matches(ids)
+    @property
+    def source_vocab(self) -> int:
+        """Number of ids that encoders read, those of fuzzy matches counted."""
+        return len(self.source) if self.matching is None else self.matching.vocab
+
+    def encode_source(self, text: str) -> Source:
+        """Return a text as the model reads it: with matches, if it has them."""
+        return self.source_of(self.source.encode(text))
+
+    def source_of(self, ids: Sequence[int]) -> Source:
+        """Return the unframed ids of a text as the model reads them."""
+        if self.matching is not None:
+            return self.matching.source_of(ids)
+        return Source(tuple(ids), (), self.source.specials)
+
+    def source_pieces(self, source: Source) -> list[str]:
+        """Return a readable piece for each id of a source, matches and what separates them included."""
+        pieces = self.source.pieces if self.matching is None else self.matching.pieces
+        return pieces(source.joined)
 
     def is_like(self, other: TokenizerPair) -> bool:
         """Whether models can share outputs and sources: the same pieces on either side, and the same matches."""
@@ -66,22 +78,22 @@ class TokenizerPair:
 
     def without_matches(self) -> TokenizerPair:
         """The same, of the texts alone."""
-        return TokenizerPair(self.own_source, self.target)
+        return TokenizerPair(self.source, self.target)
 
     def with_matches(
         self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, count: int, limit: int
     ) -> TokenizerPair:
-        """The same, but sources go on with the targets of the pairs most like them (`MatchingTokenizer`).
+        """The same, but sources go on with the targets of the pairs most like them (`Matching`).
 
         Args:
             pairs: source and target ids, unframed.
             count: matches at most.
             limit: ids of a source with its matches at most.
         """
-        from dragoman.text.matching_tokenizer import MatchingTokenizer
+        from dragoman.text.matching import Matching
 
-        matching = MatchingTokenizer.of(self.own_source, self.target, pairs, count=count, limit=limit)
-        return TokenizerPair(matching, self.target, matching)
+        matching = Matching.of(self.source, self.target, pairs, count=count, limit=limit)
+        return TokenizerPair(self.source, self.target, matching)
 
     @classmethod
     def train(
@@ -134,7 +146,7 @@ class TokenizerPair:
 
         The pairs that fuzzy matches are taken from stand in `matches.safetensors`.
         """
-        folder, own = Path(directory), self.own_source
+        folder, own = Path(directory), self.source
         if self.matching is None:
             (folder / MATCHES).unlink(missing_ok=True)
         else:
@@ -170,10 +182,9 @@ class TokenizerPair:
     def _with_saved_matches(cls, folder: Path, source: Tokenizer, target: Tokenizer) -> TokenizerPair:
         if not (folder / MATCHES).exists():
             return cls(source, target)
-        from dragoman.text.matching_tokenizer import MatchingTokenizer
+        from dragoman.text.matching import Matching
 
-        matching = MatchingTokenizer.load(folder / MATCHES, source, target)
-        return cls(matching, target, matching)
+        return cls(source, target, Matching.load(folder / MATCHES, source, target))
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:

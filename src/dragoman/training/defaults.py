@@ -130,7 +130,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     tokens, pairs = target_tokens(data), config.model.learns_pairs
     sizes: dict[str, int | None] = {"source_vocab": None, "target_vocab": len(data.tokenizers.target)}
     if pairs:
-        sizes |= {"source_vocab": len(data.tokenizers.source), "matches": data.tokenizers.count_of_matches}
+        sizes |= {"source_vocab": data.tokenizers.source_vocab, "matches": data.tokenizers.count_of_matches}
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.to_dict(), **sizes},
@@ -189,7 +189,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
 
 
 def _choose_readings(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
-    source, target = data.tokenizers.without_matches().source, data.tokenizers.target
+    source, target = data.tokenizers.source, data.tokenizers.target
     tried = size.both_ends and choices.config.decoding.is_beam_search and not choices.config.training.max_minutes
     if choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})

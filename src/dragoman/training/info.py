@@ -33,7 +33,11 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
     store = Datastore.load(directory)
-    sides = {"source": _entries(tokenizers.source), "target": _entries(tokenizers.target), "joint": tokenizers.joint}
+    sides = {
+        "source": _entries(tokenizers.source, tokenizers.source_vocab),
+        "target": _entries(tokenizers.target),
+        "joint": tokenizers.joint,
+    }
     if tokenizers.matching is not None:
         sides["beside each source"] = str(tokenizers.matching)
     return {
@@ -64,5 +68,5 @@ def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
     }
 
 
-def _entries(tokenizer: Tokenizer) -> str:
-    return f"{tokenizer.kind}, {len(tokenizer):,} entries"
+def _entries(tokenizer: Tokenizer, vocab: int | None = None) -> str:
+    return f"{tokenizer.kind}, {len(tokenizer) if vocab is None else vocab:,} entries"

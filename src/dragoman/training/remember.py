@@ -22,7 +22,7 @@ from dragoman.nn import Transformer
 from dragoman.pace import silent
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
-from dragoman.translation.runner import load_models
+from dragoman.translation.torch_engine import load_models
 
 
 def remember(
@@ -138,7 +138,7 @@ def _read(
         filled = drop_texts(corpus, counts)
         plain = tokenizers.without_matches()
         for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
-            known.append((ids if matching is None else matching.with_matches(ids, but_equal=True), labels))
+            known.append((ids if matching is None else matching.source_of(ids, but_equal=True).joined, labels))
     report(f"pairs: {counts}")
     if not known:
         raise DataError("no pair is left", file=[*source, *pairs][0])

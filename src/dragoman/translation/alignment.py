@@ -6,12 +6,11 @@ import threading
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.nn import AttentionRecord, MultiHeadAttention, Transformer
-from dragoman.search.scoring import pad_rows
-from dragoman.text.tokenizer import BOS, PAD
+from dragoman.sequences import Source, SourceBatch, frame_target, length_mask, pad_rows
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
@@ -52,13 +51,13 @@ def word_alignment(
 
 @torch.no_grad()
 def cross_attention(
-    model: Transformer, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]], layer: int | None = None
+    model: Transformer, sources: SourceBatch, targets: Sequence[Sequence[int]], layer: int | None = None
 ) -> Float[Tensor, "batch tgt src"]:
     """Where each target token looked in the source, teacher-forced, averaged over the heads of one layer.
 
     Args:
         model: an encoder-decoder.
-        source: framed ids, padded.
+        sources: a batch on the model's device.
         targets: unframed ids, one list per row; `tgt` is the longest.
         layer: decoder layer, from 0; the last but one if None, which aligns best (Garg et al. 2019), or the only one.
     """
@@ -76,26 +75,31 @@ def cross_attention(
     stop = attention.observe(keep)
     try:
         # The query that predicts token t is token t - 1: the decoder input without its last token.
-        model.hidden(source, pad_rows([[BOS, *target[:-1]] for target in targets], source.device))
+        inputs = [frame_target(target)[: max(len(target), 1)] for target in targets]
+        model.hidden(sources.ids, pad_rows(inputs, sources.device))
     finally:
         stop()
     return seen[0].weights.mean(dim=1)
 
 
 def align(
-    model: Transformer, source: Int[Tensor, "batch src"], targets: Sequence[Sequence[int]], layer: int | None = None
+    model: Transformer, sources: Sequence[Source], targets: Sequence[Sequence[int]], layer: int | None = None
 ) -> list[list[tuple[int, int]]]:
     """For each target token the source token it looked at most, as (source, target) positions (Pharaoh's `i-j`).
 
-    Positions count unframed tokens from 0; the source's `</s>` and its fuzzy matches are never aligned to. Arguments as
-    `cross_attention`.
+    Positions count the source's own tokens from 0: its `</s>` and its fuzzy matches are never aligned to.
+
+    Args:
+        model: an encoder-decoder.
+        sources: a batch.
+        targets: unframed ids, one list for each.
+        layer: as for `cross_attention`.
     """
-    weights = cross_attention(model, source, targets, layer)
-    real = source != PAD
-    real &= real.flip(1).cumsum(1).flip(1) > 1  # all but the last real token, which is `</s>`
-    real &= (source == BOS).cumsum(1) == 0  # matches begin with one
-    best = weights.masked_fill(~real[:, None, :], -1.0).argmax(-1).tolist()
-    has_words = real.any(1).tolist()
+    batch = SourceBatch.of(sources, next(model.parameters()).device)
+    weights = cross_attention(model, batch, targets, layer)
+    own = length_mask([len(source) for source in sources], batch.ids.shape[1], batch.device)
+    best = weights.masked_fill(~own[:, None, :], -1.0).argmax(-1).tolist()
     return [
-        [(best[row][j], j) for j in range(len(target))] if has_words[row] else [] for row, target in enumerate(targets)
+        [(best[row][place], place) for place in range(len(target))] if len(sources[row]) else []
+        for row, target in enumerate(targets)
     ]

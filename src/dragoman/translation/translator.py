@@ -2,72 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.light import open_light
-from dragoman.engines.native.model import Readings, default_threads
-from dragoman.engines.native.searching import read_whole, search_whole
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
-from dragoman.search.batches import length_batches
-from dragoman.search.guard import is_finished, search_without_loops
-from dragoman.search.hypothesis import Hypothesis, IdRequest, changed_options
+from dragoman.search.batches import BATCH_TOKENS, length_batches
+from dragoman.search.guard import Guarded, is_finished
+from dragoman.search.hypothesis import Hypothesis, added_up, check_numbers
 from dragoman.search.outputs import Alternative, PairScore
-from dragoman.search.reranking import in_directions
-from dragoman.text.tokenizer import UNK, own_length
+from dragoman.search.request import SearchRequest, changed_options
+from dragoman.sequences.source import Source
+from dragoman.sequences.target import Direction
 from dragoman.text.tokenizer_pair import TokenizerPair
+from dragoman.translation.engine import TranslationEngine
+from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation, no_translation
 
+if TYPE_CHECKING:
+    import torch
 
-class Light:
-    """A model that runs without PyTorch, which is only imported for what this cannot do.
-
-    Attributes:
-        native: the packed weights, and what packs those that read from right to left.
-        reason: why it runs so, in words.
-        load: makes the `Runner` of the same model.
-    """
-
-    def __init__(self, native: Readings, reason: str, load: Callable[[], Any]) -> None:
-        self.native, self.reason, self.load = native, reason, load
+    from dragoman.memory.datastore import Datastore
+    from dragoman.nn import Transformer
+    from dragoman.translation.torch_engine import TorchEngine
 
 
 class Translator:
     """Translates strings with one model, or with several that share their tokenizers.
 
     Args:
-        models: encoder-decoders (`dragoman.nn.Transformer`), all on one device; or one that needs no PyTorch.
-        tokenizers: source and target tokenizers.
+        models: encoder-decoders, all on one device; or what runs them already.
+        tokenizers: of both sides.
         decoding: options where a call gives none.
         languages: two-letter codes of the sides, where known.
-        engine: which engine runs them; "auto" chooses.
+        engine: which engine runs models; "auto" chooses.
         precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
-        datastores: of each model (`dragoman.memory.Datastore`), None where it has none.
+        datastores: of each model, None where it has none.
         right_to_left: whether all models learned targets from their end too (`ModelConfig.right_to_left`).
+
+    Attributes:
+        backend: what runs the models.
     """
 
     def __init__(
         self,
-        models: Sequence[Any] | Light,
+        models: Sequence[Transformer] | TranslationEngine,
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         languages: Languages | None = None,
         engine: str = "auto",
         precision: str = "auto",
-        datastores: Sequence[Any] = (),
+        datastores: Sequence[Datastore | None] = (),
         right_to_left: bool = False,
     ) -> None:
-        self._light = models if isinstance(models, Light) else None
-        self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision, datastores)
-        self.tokenizers = tokenizers
+        if not isinstance(models, TranslationEngine):
+            made = _torch_engine(models, engine, precision, datastores)
+            models = TranslationEngine(lambda: made, learned_right_to_left=right_to_left)
+        self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
-        self.right_to_left = right_to_left
 
     @classmethod
     def from_pretrained(
@@ -86,69 +84,62 @@ class Translator:
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         config, decoding, languages = read_config(paths[0])
         await_check = check_aside(paths[0] / WEIGHTS)
-        light = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
-        opened = open_light(paths[0], config, device, engine, precision) if light else None
+        alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
+        opened = open_light(paths[0], config, device, engine, precision) if alone else None
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()
-            light = Light(*opened, partial(_load, paths, device, engine, precision))
-            return cls(light, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
+            backend = TranslationEngine(
+                partial(_load, paths, device, engine, precision), whole=opened[0], reason=opened[1],
+                learned_right_to_left=bool(config.right_to_left),
+            )  # fmt: skip
+            return cls(backend, tokenizers, decoding, languages)
         from dragoman.memory.datastore import Datastore
-        from dragoman.translation.runner import check_together, load_models
+        from dragoman.translation.torch_engine import check_together, load_models, transformers_of
 
         loaded = load_models(paths, device)
         pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
         check_together(paths, pairs, [pretrained.languages for pretrained in loaded])
-        models, stores = [pretrained.model for pretrained in loaded], [Datastore.load(one) for one in paths]
-        both_ways = all(pretrained.config.right_to_left for pretrained in loaded)
-        return cls(models, pairs[0], decoding, languages, engine, precision, stores, both_ways)
+        models, stores = list(transformers_of(loaded)), [Datastore.load(one) for one in paths]
+        right_to_left = all(pretrained.config.right_to_left for pretrained in loaded)
+        return cls(models, pairs[0], decoding, languages, engine, precision, stores, right_to_left)
 
     @property
-    def runner(self) -> Any:
-        """The models run through PyTorch (`dragoman.translation.runner.Runner`), loaded when they are first needed."""
-        if self._runner is None:
-            assert self._light is not None
-            self._runner = self._light.load()
-        return self._runner
+    def transformers(self) -> list[Transformer]:
+        """The models."""
+        return self.backend.models
 
     @property
-    def transformers(self) -> list[Any]:
-        """The models (`dragoman.nn.Transformer`)."""
-        return self.runner.transformers
-
-    @property
-    def engines(self) -> list[Any]:
-        """What runs each of them (`dragoman.engines.ModuleEngine`)."""
-        return self.runner.engines
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return self.backend.device
 
     @property
     def engine(self) -> str:
         """The first of the engines and its precision, as `native in int8`."""
-        if self._light is not None:
-            return f"native in {self._light.native[0].precision}"
-        first = self.engines[0]
-        return f"{first.name} in {first.precision}"
+        return self.backend.name
 
     @property
     def engine_reason(self) -> str:
         """Why the first of the engines was chosen, in words."""
-        return self.runner.reason if self._light is None else self._light.reason
+        return self.backend.reason
 
     @property
-    def model(self) -> Any:
-        """All of them together, as a next-token model."""
-        return self.runner.model
+    def right_to_left(self) -> bool:
+        """Whether all models learned to read targets from their end too."""
+        return self.backend.learned_right_to_left
 
-    @property
-    def device(self) -> Any:
-        """Where the models are (`torch.device`)."""
-        return self.runner.model.device
+    def plan(self, options: DecodingConfig) -> SearchPlan:
+        """Return the search that options ask for.
+
+        Raises:
+            ConfigError: the models do not have what an option gives weight to.
+        """
+        return SearchPlan.of(options, self.backend)
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
-        """What a search asks beside one reading of the models: `datastore`, `right to left`."""
-        remembers = self._light is None and any(self.runner.datastores) and options.knn_weight != 0
-        turns = self.right_to_left and options.right_to_left_weight != 0 and options.is_beam_search
-        return (*(["datastore"] if remembers else []), *(["right to left"] if turns else []))
+        """Return what a search asks beside one reading of the models: `datastore`, `right to left`."""
+        return self.plan(options).aids
 
     def translate(
         self,
@@ -230,54 +221,40 @@ class Translator:
             raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
-        if options.knn_weight and "datastore" not in self.aids(options):
-            hint = "make one with `dragoman remember`, or leave decoding.knn_weight out"
-            raise ConfigError("the model has no datastore", found=f"knn_weight = {options.knn_weight:g}", hint=hint)
-        sources = [self.tokenizers.source.encode(text) if text.strip() else [] for text in texts]
-        forced = [self._forced(prefix) for prefix in prefixes or ()]
+        plan = self.plan(options)
+        sources = [self.tokenizers.encode_source(text) if text.strip() else Source(()) for text in texts]
+        forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
+        cut = [source.cut(options.max_source_length) for source in sources]
+        batches = list(self._batches([source.width for source in cut], options))
+        asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
         results: list[Translation | None] = [None] * len(texts)
-        longest = options.max_source_length
-        batches = list(self._batches([min(len(ids), longest) for ids in sources], options))
-        requests = [
-            IdRequest(
-                [sources[row][:longest] for row in rows],
-                options,
-                [forced[row] for row in rows] if prefixes else (),
-                [first + row for row in rows],
-            )
-            for rows in batches
-        ]
-        for rows, request, found in zip(batches, requests, self._find(requests, options), strict=True):
-            aligned = self.runner.align(request, found) if alignments else [[None] * len(one) for one in found]
-            columns = zip(rows, request.sources, found, aligned, request.max_lengths, strict=True)
-            for row, ids, hypotheses, pairs, most in columns:
-                cut = own_length(sources[row]) > len(ids)
-                results[row] = self._translation(texts[row], ids, hypotheses, pairs, most, cut)
+        for rows, requests, found in zip(batches, asked, self._run(plan, asked), strict=True):
+            pairs = self._align(requests, found.hypotheses) if alignments else None
+            for place, (row, request) in enumerate(zip(rows, requests, strict=True)):
+                aligned = None if pairs is None else pairs[place]
+                results[row] = self._translation(
+                    texts[row], request, found.hypotheses[place], aligned, len(sources[row]) > len(request.source)
+                )
         return [
             result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
         ]
 
-    def _find(self, requests: Sequence[IdRequest], options: DecodingConfig) -> Iterator[list[list[Hypothesis]]]:
-        """The hypotheses of each batch; each on a thread of its own where there are batches enough."""
-        native = self.runner.native if self._light is None else self._light.native
-        if options.sampling or native is None:
-            search = in_directions(self.runner.find, self.runner.read_backwards, options, self.right_to_left)
-            yield from (search_without_loops(search, request) for request in requests)
-            return
-        threads = default_threads()
-        side_by_side = len(requests) >= 2 * threads and threads > 1
-        each = 1 if side_by_side else None
-        model, turned = native
-        other = turned() if "right to left" in self.aids(options) else model
-        find, read = partial(search_whole, model, threads=each), partial(read_whole, other, threads=each)
-        search = partial(search_without_loops, in_directions(find, read, options, self.right_to_left))
-        if not side_by_side:
-            yield from map(search, requests)
+    def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
+        """What is found for each batch; each on a thread of its own where there are batches enough."""
+        workers, threads = self.backend.workers(len(batches), plan.options)
+        search = partial(plan.run, threads=threads)
+        if workers == 1:
+            yield from map(search, batches)
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(search, requests)
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(search, batches)
+
+    def _align(
+        self, requests: Sequence[SearchRequest], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[list[tuple[int, int]]]]:
+        return self.backend.torch.align([request.source for request in requests], found)
 
     def translate_lines(
         self,
@@ -320,7 +297,34 @@ class Translator:
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
-        return self.runner.score(self.tokenizers, sources, targets, self.decoding, self.right_to_left, first)
+        if len(sources) != len(targets):
+            raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
+        read = [self.tokenizers.encode_source(text) for text in sources]
+        wanted = [self.tokenizers.target.encode(text) for text in targets]
+        lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
+        if lengths and max(lengths) > BATCH_TOKENS:
+            number = first + 1 + lengths.index(max(lengths))
+            limit = f"at most {BATCH_TOKENS - 1} tokens"
+            longest, hint = max(lengths) - 1, "leave this pair out"
+            raise DataError("a text is too long to be scored", line=number, expected=limit, found=longest, hint=hint)
+        found: list[PairScore | None] = [None] * len(sources)
+        for rows in length_batches(lengths):
+            some, theirs = [read[row] for row in rows], [wanted[row] for row in rows]
+            for row, values, other in zip(rows, *self._scores(some, theirs), strict=True):
+                check_numbers(values)
+                pieces = tuple(self.tokenizers.target.pieces(wanted[row]))
+                found[row] = PairScore(sources[row], targets[row], sum(values), pieces, tuple(values), other)
+        return [one for one in found if one is not None]
+
+    def _scores(
+        self, sources: Sequence[Source], targets: Sequence[Sequence[int]]
+    ) -> tuple[list[list[float]], list[float | None]]:
+        """The log-probabilities of each target's tokens, and the sum in the other direction if that was learned."""
+        score, options = self.backend.torch.score, self.decoding
+        values = score(sources, targets, options, Direction.LEFT_TO_RIGHT)
+        if not self.right_to_left:
+            return values, [None] * len(values)
+        return values, [added_up(other) for other in score(sources, targets, options, Direction.RIGHT_TO_LEFT)]
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
         """`score` for a stream of (source, target), `chunk` at a time, in order."""
@@ -337,9 +341,9 @@ class Translator:
         """
         target = self.tokenizers.target
         ids = target.encode(prefix) if prefix else []
-        if UNK in ids:
+        if target.unk in ids:
             parts = prefix.split() if target.kind == "word" else list(prefix)
-            unknown = parts[ids.index(UNK)] if len(parts) == len(ids) else prefix
+            unknown = parts[ids.index(target.unk)] if len(parts) == len(ids) else prefix
             raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
                               found=f"{unknown!r} in {prefix!r}")  # fmt: skip
         return ids
@@ -350,10 +354,9 @@ class Translator:
     def _translation(
         self,
         text: str,
-        ids: Sequence[int],
+        request: SearchRequest,
         hypotheses: Sequence[Hypothesis],
-        aligned: Sequence[list[tuple[int, int]] | None],
-        max_length: int,
+        aligned: Sequence[list[tuple[int, int]]] | None,
         truncated: bool,
     ) -> Translation:
         target = self.tokenizers.target
@@ -364,17 +367,17 @@ class Translator:
                 hypothesis.log_probability,
                 tuple(target.pieces(hypothesis.tokens)),
                 hypothesis.token_log_probabilities,
-                finished=is_finished(hypothesis, max_length),
+                finished=is_finished(hypothesis, request.max_length),
                 alignment=None if pairs is None else tuple(pairs),
                 right_to_left=hypothesis.right_to_left,
             )
-            for hypothesis, pairs in zip(hypotheses, aligned, strict=True)
+            for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
         ]
         best = outputs[0]
         return Translation(
             best.text, best.score, best.log_probability, best.tokens, best.token_scores,
             source=text,
-            source_tokens=tuple(self.tokenizers.source.pieces(ids)),
+            source_tokens=tuple(self.tokenizers.source_pieces(request.source)),
             alternatives=tuple(outputs),
             alignment=best.alignment,
             right_to_left=best.right_to_left,
@@ -383,13 +386,15 @@ class Translator:
         )  # fmt: skip
 
 
-def _runner(models: Sequence[Any], engine: str, precision: str, datastores: Sequence[Any]) -> Any:
-    from dragoman.translation.runner import Runner
+def _torch_engine(
+    models: Sequence[Transformer], engine: str, precision: str, datastores: Sequence[Datastore | None] = ()
+) -> TorchEngine:
+    from dragoman.translation.torch_engine import TorchEngine
 
-    return Runner(models, engine, precision, datastores)
+    return TorchEngine(models, engine, precision, datastores)
 
 
-def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> Any:
-    from dragoman.translation.runner import load_models, make_runner
+def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> TorchEngine:
+    from dragoman.translation.torch_engine import load_models, transformers_of
 
-    return make_runner(load_models(paths, device), engine, precision)
+    return _torch_engine(list(transformers_of(load_models(paths, device))), engine, precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -10,12 +11,13 @@ from torch import Tensor
 
 from dragoman.engines.module import ModuleEngine, added_positions
 from dragoman.engines.native.model import NativeModel, check
-from dragoman.engines.native.searching import search_rows
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.engines.reading import read_recipe
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.protocol import SearchRequest
+from dragoman.search.request import SearchRequest
+from dragoman.sequences import SourceBatch
 
 
 class NativeState:
@@ -69,18 +71,18 @@ class NativeEngine(ModuleEngine):
         """Memory of the packed weights; the embeddings are the model's own."""
         return self.native.bytes
 
-    def search(self, request: SearchRequest) -> list[list[Hypothesis]] | None:
+    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]] | None:
         """Return what greedy or beam search finds, run by the library; None where it does not know the positions."""
-        if not self.native.knows_positions:
-            return None
-        return search_rows(
-            self.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes,
-            begin=request.bos, end=request.eos, never=request.never, threads=torch.get_num_threads(),
-        )  # fmt: skip
+        return self.whole.search(requests) if self.whole else None
 
-    def start(self, source: Int[Tensor, "batch src"]) -> NativeState:
-        """Encode the framed source: the state before the first step."""
-        source = source.contiguous()
+    @property
+    def whole(self) -> NativeSearcher | None:
+        """What runs whole searches with the packed weights, if the library knows the model's positions."""
+        return NativeSearcher(self.native) if self.native.knows_positions else None
+
+    def start(self, sources: SourceBatch) -> NativeState:
+        """Encode the sources: the state before the first step."""
+        source = sources.ids.contiguous()
         batch, width = source.shape
         positions = self._positions("source", 0, width)
         handle = ctypes.c_void_p()
@@ -135,10 +137,10 @@ class NativeEngine(ModuleEngine):
         return values, best, state
 
     def token_log_probabilities(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
+        self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
         """Teacher forcing: log-probability of each token of the framed target after its first."""
-        return exact_log_probabilities(self, source, target)
+        return exact_log_probabilities(self, sources, target)
 
     def _positions(self, side: str, start: int, length: int) -> Tensor | None:
         """What is added to some tokens, where the library does not know it."""

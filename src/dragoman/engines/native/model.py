@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import byref, c_int32, c_int64
 
 from dragoman.config import DecodingConfig
@@ -115,10 +115,6 @@ class NativeModel:
             return _outputs(found.contents, len(rows))
         finally:
             self.library.free_found(found)
-
-
-# A packed model, and what gives it as it reads from right to left.
-Readings = tuple[NativeModel, Callable[[], NativeModel]]
 
 
 def default_threads() -> int:

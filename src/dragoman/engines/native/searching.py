@@ -3,118 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Lock
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.search.hypothesis import (
-    NEVER,
-    Hypothesis,
-    IdRequest,
-    check_numbers,
-    check_possible,
-    make_hypothesis,
-)
-from dragoman.text.tokenizer import BOS, EOS, PAD
+from dragoman.search.grouping import alike
+from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
+from dragoman.search.request import SearchRequest
+from dragoman.sequences.source import Source
+from dragoman.sequences.target import Direction
+
+# A search that can find nothing but what it is given.
+_FORCED = {"beam_size": 1, "length_penalty": 0.0, "loop_guard": 0}
 
 
-def search_whole(model: NativeModel, request: IdRequest, threads: int | None = None) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each source, best first, of a greedy or beam search.
-
-    Args:
-        model: packed weights whose positions the library knows.
-        request: the batch; not for sampling.
-        threads: at most so many work on it; all there are if None.
-
-    Raises:
-        ModelError: the model gives NaN, or zero probability to every output of a row.
-    """
-    return search_rows(model, request.framed, request.options, request.max_lengths, request.prefixes, threads=threads)
-
-
-def search_rows(
-    model: NativeModel,
-    rows: Sequence[Sequence[int]],
-    options: DecodingConfig,
-    max_lengths: Sequence[int],
-    prefixes: Sequence[Sequence[int]] = (),
-    *,
-    begin: int = BOS,
-    end: int = EOS,
-    never: Sequence[int] = NEVER,
-    threads: int | None = None,
-) -> list[list[Hypothesis]]:
-    """The same for framed rows of ids, and any special tokens.
+class NativeSearcher:
+    """A packed model that answers whole requests: ids in, hypotheses out, without PyTorch.
 
     Args:
         model: packed weights whose positions the library knows.
-        rows: framed ids of each source.
-        options: what holds for all rows.
-        max_lengths: the most tokens that each row's outputs may have.
-        prefixes: ids that each row's outputs must begin with; empty is none.
-        begin: the token before the first one.
-        end: the token after the last one.
-        never: tokens that are never emitted.
-        threads: at most so many work on it; all there are if None.
-
-    Raises:
-        ModelError: the model gives NaN, or zero probability to every output of a row.
+        right_to_left: makes those that read targets from their end, when they are first asked; None if no others do.
     """
+
+    def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
+        self.model, self._make_right_to_left = model, right_to_left
+        self._right_to_left: NativeModel | None = None
+        self._lock = Lock()
+
+    @property
+    def name(self) -> str:
+        """The engine and its precision."""
+        return f"native in {self.model.precision}"
+
+    def search(self, requests: Sequence[SearchRequest], threads: int | None = None) -> list[list[Hypothesis]]:
+        """Return the `n_best` hypotheses of each request, best first, by greedy or beam search.
+
+        Args:
+            requests: a batch, in which options may differ; not for sampling.
+            threads: at most so many work on it; all there are if None.
+
+        Raises:
+            ModelError: the model gives NaN, or zero probability to every output of a request.
+        """
+        return _search(self.model, requests, threads)
+
+    def force(
+        self,
+        sources: Sequence[Source],
+        outputs: Sequence[Sequence[Sequence[int]]],
+        direction: Direction,
+        threads: int | None = None,
+    ) -> list[list[list[float]]]:
+        """Return the log-probability of each token of given outputs, in the order of reading, and of their ends.
+
+        Args:
+            sources: what is read.
+            outputs: some of each source, unframed, from left to right.
+            direction: how they are read.
+            threads: at most so many work on it; all there are if None.
+
+        Raises:
+            ModelError: the model gives NaN.
+        """
+        options, frame = DecodingConfig.from_dict(_FORCED), direction.frame()
+        asked = [
+            SearchRequest(
+                source, options, tuple(direction.ordered(output)), frame=frame, never=(source.specials.pad,),
+                limit=len(output),
+            )
+            for source, some in zip(sources, outputs, strict=True)
+            for output in some
+        ]  # fmt: skip
+        found = iter(_search(self._reader(direction), asked, threads))
+        return [[list(next(found)[0].token_log_probabilities) for _ in some] for some in outputs]
+
+    def _reader(self, direction: Direction) -> NativeModel:
+        """The packed weights that read targets in a direction; made once, whoever asks first."""
+        if direction is Direction.LEFT_TO_RIGHT or self._make_right_to_left is None:
+            return self.model
+        with self._lock:
+            if self._right_to_left is None:
+                self._right_to_left = self._make_right_to_left()
+        return self._right_to_left
+
+
+def _search(model: NativeModel, requests: Sequence[SearchRequest], threads: int | None) -> list[list[Hypothesis]]:
+    found: list[list[Hypothesis]] = [[] for _ in requests]
+    for rows in alike(requests):
+        some = [requests[row] for row in rows]
+        for row, hypotheses in zip(rows, _search_alike(model, some, threads or default_threads()), strict=True):
+            found[row] = hypotheses
+    return found
+
+
+def _search_alike(model: NativeModel, requests: Sequence[SearchRequest], threads: int) -> list[list[Hypothesis]]:
+    first = requests[0]
+    prefixes = [request.prefix for request in requests]
     try:
         found = model.search(
-            rows, options, max_lengths, prefixes, begin=begin, end=end, never=never,
-            threads=threads or default_threads(),
+            [request.source.framed for request in requests], first.options,
+            [request.max_length for request in requests], prefixes if any(prefixes) else (),
+            begin=first.frame.begin, end=first.frame.end, never=first.never, threads=threads,
         )  # fmt: skip
     except FloatingPointError:
         check_numbers([math.nan])
         raise
     check_possible(found)
-    return [[make_hypothesis(tokens[:-1], values, options) for tokens, values in outputs] for outputs in found]
-
-
-def force_rows(
-    model: NativeModel,
-    rows: Sequence[Sequence[int]],
-    outputs: Sequence[Sequence[int]],
-    *,
-    begin: int = BOS,
-    end: int = EOS,
-    threads: int | None = None,
-) -> list[Hypothesis]:
-    """Given outputs as hypotheses, without length penalty: searches that may find nothing else.
-
-    Args:
-        model: packed weights whose positions the library knows.
-        rows: framed ids of each source.
-        outputs: ids of each, unframed.
-        begin: the token before the first one.
-        end: the token after the last one.
-        threads: at most so many work on it; all there are if None.
-
-    Raises:
-        ModelError: the model gives NaN.
-    """
-    only = DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
-    lengths = [len(one) for one in outputs]
-    found = search_rows(model, rows, only, lengths, outputs, begin=begin, end=end, never=(PAD,), threads=threads)
-    return [one for [one] in found]
-
-
-def read_whole(
-    model: NativeModel,
-    sources: Sequence[Sequence[int]],
-    outputs: Sequence[Sequence[Sequence[int]]],
-    threads: int | None = None,
-) -> list[list[float]]:
-    """A `dragoman.search.reranking.Reader` that the native engine runs as a whole.
-
-    Args:
-        model: packed weights whose positions the library knows.
-        sources: framed ids.
-        outputs: of each source, unframed.
-        threads: at most so many work on it; all there are if None.
-    """
-    rows = [source for source, some in zip(sources, outputs, strict=True) for _ in some]
-    backwards = [one[::-1] for some in outputs for one in some]
-    found = iter(force_rows(model, rows, backwards, begin=EOS, end=BOS, threads=threads))
-    return [[next(found).log_probability for _ in some] for some in outputs]
+    return [[make_hypothesis(tokens[:-1], values, first.options) for tokens, values in outputs] for outputs in found]

@@ -1,4 +1,4 @@
-"""A source tokenizer that goes on with the targets of the training pairs most like what it reads."""
+"""What is read beside a source: the targets of the training pairs most like it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import numpy as np
 
 from dragoman.errors import DataError
 from dragoman.files import write_bytes
+from dragoman.sequences.source import Source
 from dragoman.text.matches import PairIndex, Rows
-from dragoman.text.tokenizer import BOS, Kind, SpecialIds, Tokenizer, own_length
+from dragoman.text.tokenizer import Tokenizer
 
 FORMAT = 1
 _NAMES = ("source.tokens", "source.offsets", "target.tokens", "target.offsets")
 
 
-class MatchingTokenizer(SpecialIds):
-    """Sources followed by the targets of their fuzzy matches, each after a `<s>` (Bulté and Tezcan 2019).
+class Matching:
+    """Puts the targets of fuzzy matches beside sources (Bulté and Tezcan 2019).
 
     With one vocabulary for both sides the ids of targets are what they are; with two, the source's ids are followed by
     those of the target, so that a letter and a sound that are spelled alike are told apart.
 
     Args:
-        source: of the text itself.
-        target: of the matches.
+        source: cuts the text itself.
+        target: cuts the targets.
         index: the training pairs.
         count: matches at most.
         limit: ids at most; a match that would go beyond is left out, and those after it.
@@ -42,7 +43,6 @@ class MatchingTokenizer(SpecialIds):
         count: int,
         limit: int,
     ) -> None:
-        super().__init__()
         self.source, self.target, self.index = source, target, index
         self.count, self.limit = count, limit
         self._first = 0 if source is target else len(source)
@@ -51,57 +51,42 @@ class MatchingTokenizer(SpecialIds):
     def of(
         cls, source: Tokenizer, target: Tokenizer, pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
         *, count: int, limit: int,
-    ) -> MatchingTokenizer:  # fmt: skip
-        """One that knows these pairs of unframed ids."""
+    ) -> Matching:  # fmt: skip
+        """Return one that knows these pairs of unframed ids."""
         known = list(pairs)
         index = PairIndex(Rows.of(one for one, _ in known), Rows.of(one for _, one in known))
         return cls(source, target, index, count=count, limit=limit)
 
-    @property
-    def kind(self) -> Kind:
-        """How texts are cut."""
-        return self.source.kind
-
     def __str__(self) -> str:
         return f"the targets of the {self.count} most like it of {len(self.index.sources):,} training pairs"
 
-    def __len__(self) -> int:
-        """Number of ids: of the source, and where it has a vocabulary of its own of the target too."""
+    @property
+    def vocab(self) -> int:
+        """Number of ids that encoders read: of the source, and where it has a vocabulary of its own of the target."""
         return self._first + len(self.target)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text and then, each after a `<s>`, of the targets of its matches."""
-        return self.with_matches(self.source.encode(text))
-
-    def with_matches(self, own: Sequence[int], *, but_equal: bool = False) -> list[int]:
-        """The ids of a source, unframed, and then those of its matches, as `encode` gives them.
+    def source_of(self, own: Sequence[int], *, but_equal: bool = False) -> Source:
+        """Return a source with its matches.
 
         Args:
-            own: the source.
+            own: its ids, unframed.
             but_equal: no match whose source is this very one, as for training pairs.
         """
-        return self.joined(own, self.index.nearest(own, self.count, but_equal=but_equal) if len(own) else [])
+        return self.beside(own, self.index.nearest(own, self.count, but_equal=but_equal) if len(own) else [])
 
-    def joined(self, own: Sequence[int], matches: Iterable[int]) -> list[int]:
-        """The ids of a source, unframed, and then those of these pairs' targets."""
-        ids = list(own)
-        for match in matches:
-            target = self.index.targets.row(match)
-            if len(ids) + 1 + len(target) > self.limit:
+    def beside(self, own: Sequence[int], pairs: Iterable[int]) -> Source:
+        """Return a source with the targets of these pairs, by their numbers."""
+        matches, width = [], len(own)
+        for pair in pairs:
+            target = self.index.targets.row(pair)
+            width += 1 + len(target)
+            if width > self.limit:
                 break
-            ids += [BOS, *(token + self._first for token in target)]
-        return ids
-
-    def own(self, ids: Sequence[int]) -> list[int]:
-        """What of these ids is the source itself."""
-        return list(ids[: own_length(ids)])
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text itself, without its matches."""
-        return self.source.decode(self.own(ids))
+            matches.append(tuple(token + self._first for token in target))
+        return Source(tuple(own), tuple(matches), self.source.specials)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id."""
+        """Return a readable piece for each id that encoders read."""
         first, source, target = self._first, self.source, self.target
         return [piece for i in ids for piece in (source.pieces([i]) if i < first else target.pieces([i - first]))]
 
@@ -123,7 +108,7 @@ class MatchingTokenizer(SpecialIds):
         return dict(zip(_NAMES, (*self.index.sources, *self.index.targets), strict=True))
 
     @classmethod
-    def load(cls, path: str | Path, source: Tokenizer, target: Tokenizer) -> MatchingTokenizer:
+    def load(cls, path: str | Path, source: Tokenizer, target: Tokenizer) -> Matching:
         """Read what `save` wrote.
 
         Raises:

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from dragoman.text.matching_tokenizer import MatchingTokenizer, digest
 from safetensors.numpy import load, save
 
 from dragoman.errors import DataError
 from dragoman.text import BOS, TokenizerPair, Vocabulary
-from dragoman.text.matching_tokenizer import MatchingTokenizer, digest
 from dragoman.text.tokenizer import SPECIALS
 
 PAIRS = (("c a t", "K AE T"), ("c a t s", "K AE T S"), ("d o g", "D AO G"), ("c o t", "K AA T"))

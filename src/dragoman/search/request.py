@@ -1,0 +1,76 @@
+"""What a search is asked: a source, and everything that is particular to it. Needs no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from dragoman.config import DecodingConfig
+from dragoman.sequences.source import SPECIALS, Source
+from dragoman.sequences.target import FRAME, Frame
+
+# Tokens that no output has.
+NEVER = (SPECIALS.pad, SPECIALS.bos)
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """One source to decode. Requests with different options may stand in one batch.
+
+    Attributes:
+        source: what is read; empty for a model that reads none.
+        options: the search.
+        prefix: ids that each output must begin with; empty is none.
+        seed: for sampling; the same source and seed give the same output among any batch mates.
+        frame: the token before the first one of an output, and the one after its last.
+        never: tokens that are never emitted.
+        limit: tokens of an output at most; by the options and the source's own length if None.
+    """
+
+    source: Source
+    options: DecodingConfig
+    prefix: tuple[int, ...] = ()
+    seed: int = 0
+    frame: Frame = FRAME
+    never: tuple[int, ...] = NEVER
+    limit: int | None = None
+
+    @cached_property
+    def max_length(self) -> int:
+        """The most tokens that an output may have; a prefix is never cut."""
+        most = output_limit(self.options, len(self.source)) if self.limit is None else self.limit
+        return max(most, len(self.prefix))
+
+    def with_options(self, options: DecodingConfig) -> SearchRequest:
+        """Return the same request with another search."""
+        return replace(self, options=options)
+
+
+def output_limit(options: DecodingConfig, length: int) -> int:
+    """Return the most tokens that options allow an output for a source of so many tokens of its own."""
+    if options.max_length is not None:
+        return options.max_length
+    return int(length * options.max_length_factor) + options.max_length_offset
+
+
+def changed_requests(requests: Sequence[SearchRequest], changes: dict[str, Any]) -> list[SearchRequest]:
+    """Return requests with some of their options changed, checked together; options that were shared stay shared."""
+    changed: dict[int, DecodingConfig] = {}
+    for request in requests:
+        if id(request.options) not in changed:
+            changed[id(request.options)] = request.options.replace(changes)
+    return [request.with_options(changed[id(request.options)]) for request in requests]
+
+
+def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
+    """Return decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
+
+    Raises:
+        ConfigError: an option is unknown or wrong, or two contradict each other.
+    """
+    n_best = changes.get("n_best")
+    if isinstance(n_best, int) and "beam_size" not in changes:
+        changes = {**changes, "beam_size": max(options.beam_size, n_best)}
+    return options.replace(changes)

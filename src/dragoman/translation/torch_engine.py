@@ -1,0 +1,199 @@
+"""Encoder-decoders run through PyTorch: whatever the packed weights of one model cannot do by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from dragoman.config import DecodingConfig
+from dragoman.engines import ModuleEngine, choose_device, choose_engine
+from dragoman.engines.native.model import NativeModel
+from dragoman.engines.native.searching import NativeSearcher
+from dragoman.errors import ModelError
+from dragoman.memory.datastore import Datastore
+from dragoman.memory.remembering import Remembering
+from dragoman.models import Languages, Pretrained, load_pretrained
+from dragoman.nn import Transformer
+from dragoman.search.dispatch import search
+from dragoman.search.ensemble import Ensemble
+from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.protocol import NextTokenModel
+from dragoman.search.request import SearchRequest
+from dragoman.search.scoring import score_serial, score_targets
+from dragoman.sequences import Direction, Source, SourceBatch
+from dragoman.text import TokenizerPair
+from dragoman.translation.alignment import align
+
+
+class TorchEngine:
+    """One model, or several that decide together, with their datastores.
+
+    Args:
+        models: encoder-decoders, all on one device.
+        engine: which engine runs them; "auto" chooses.
+        precision: in which precision it multiplies.
+        datastores: of each model; None where it has none.
+
+    Attributes:
+        models: the encoder-decoders.
+        engines: what runs each.
+        reason: why the first engine runs, in words.
+        together: all of the models as one, without their datastores.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        engine: str = "auto",
+        precision: str = "auto",
+        datastores: Sequence[Datastore | None] = (),
+    ) -> None:
+        self.models = list(models)
+        self.datastores = list(datastores) or [None] * len(models)
+        self._choice = engine, precision
+        chosen = [choose_engine(model, engine, precision) for model in models]
+        self.engines: list[ModuleEngine] = [one for one, _ in chosen]
+        self.reason = chosen[0][1]
+        self.together: NextTokenModel = _together(self.engines)
+
+    @property
+    def name(self) -> str:
+        """The first of the engines and its precision."""
+        return f"{self.engines[0].name} in {self.engines[0].precision}"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return self.together.device
+
+    def remembering(self, options: DecodingConfig) -> NextTokenModel:
+        """Return all models together, each with its datastore if it has one that the options give weight to."""
+        if options.knn_weight == 0 or not any(self.datastores):
+            return self.together
+        both = zip(self.engines, self.datastores, strict=True)
+        return _together([one if store is None else Remembering(one, store, options) for one, store in both])
+
+    @cached_property
+    def right_to_left(self) -> NextTokenModel:
+        """All models together as they read targets from their end: the same, but for those with a decoder for it."""
+        both = zip(self.models, self.engines, strict=True)
+        return _together([engine if one.turned() is one else choose_engine(one.turned(), *self._choice)[0]
+                          for one, engine in both])  # fmt: skip
+
+    @cached_property
+    def whole(self) -> NativeSearcher | None:
+        """What answers whole requests by itself, if that is all that searches need."""
+        one = None if any(self.datastores) else _whole(self.together)
+        return None if one is None else NativeSearcher(one.model, self._native_right_to_left)
+
+    def _native_right_to_left(self) -> NativeModel:
+        other = _whole(self.right_to_left)
+        assert other is not None
+        return other.model
+
+    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each request, best first; all requests have the same weight of datastores."""
+        return search(self.remembering(requests[0].options), requests) if requests else []
+
+    def force(
+        self,
+        sources: Sequence[Source],
+        outputs: Sequence[Sequence[Sequence[int]]],
+        options: DecodingConfig,
+        direction: Direction,
+    ) -> list[list[list[float]]]:
+        """Return what a search adds up for given outputs; as `TranslationEngine.force`."""
+        model = self.remembering(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
+        if (whole := _whole(model)) is not None:
+            return whole.force(sources, outputs, direction)
+        owners = [row for row, some in enumerate(outputs) for _ in some]
+        ordered = [direction.ordered(one) for some in outputs for one in some]
+        values = iter(
+            score_serial(
+                model, SourceBatch.of(sources, self.device), ordered, frame=direction.frame(),
+                owners=None if owners == list(range(len(sources))) else owners,
+            )
+        )  # fmt: skip
+        return [[next(values) for _ in some] for some in outputs]
+
+    def score(
+        self,
+        sources: Sequence[Source],
+        targets: Sequence[Sequence[int]],
+        options: DecodingConfig,
+        direction: Direction,
+    ) -> list[list[float]]:
+        """Return the log-probability of each token of a target of each source, and of its end, in one pass if it can.
+
+        Args:
+            sources: what is read.
+            targets: one of each, unframed, from left to right.
+            options: whether datastores have weight.
+            direction: how targets are read; datastores know only the one from left to right.
+        """
+        model = self.remembering(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
+        ordered = [direction.ordered(one) for one in targets]
+        return score_targets(model, SourceBatch.of(sources, self.device), ordered, frame=direction.frame())
+
+    def align(
+        self, sources: Sequence[Source], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[list[tuple[int, int]]]]:
+        """Return which source token each token of each hypothesis looked at most."""
+        aligned: list[list[list[tuple[int, int]]]] = [[] for _ in found]
+        for rank in range(max(map(len, found), default=0)):
+            rows = [row for row, hypotheses in enumerate(found) if rank < len(hypotheses)]
+            targets = [found[row][rank].tokens for row in rows]
+            pairs = align(self.models[0], [sources[row] for row in rows], targets)
+            for row, one in zip(rows, pairs, strict=True):
+                aligned[row].append(one)
+        return aligned
+
+
+def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
+    """Return encoder-decoders from their directories.
+
+    Raises:
+        ModelError: a directory holds no encoder-decoder, or is damaged.
+    """
+    where = choose_device(device)
+    loaded = [load_pretrained(one, where) for one in paths]
+    for one, pretrained in zip(paths, loaded, strict=True):
+        if not isinstance(pretrained.model, Transformer):
+            found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
+            raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
+    return loaded
+
+
+def transformers_of(loaded: Sequence[Pretrained]) -> Iterator[Transformer]:
+    """Yield the encoder-decoders among models that were loaded."""
+    return (one.model for one in loaded if isinstance(one.model, Transformer))
+
+
+def check_together(paths: Sequence[Path], pairs: Sequence[TokenizerPair], languages: Sequence[Languages]) -> None:
+    """Refuse models that cannot decide together.
+
+    Raises:
+        ModelError: one has other tokenizers or fuzzy matches than the first, or translates between other languages.
+    """
+    first = languages[0]
+    for path, pair, its in zip(paths, pairs, languages, strict=True):
+        if not pair.is_like(pairs[0]):
+            expected = f"those of {paths[0]}"
+            raise ModelError("an ensemble needs the same tokenizers and fuzzy matches", file=path, expected=expected)
+        sides = ((first.source, its.source), (first.target, its.target))
+        if any(mine and other and mine != other for mine, other in sides):
+            raise ModelError(
+                "an ensemble translates between the same languages", file=path,
+                expected=f"{first.source} to {first.target}", found=f"{its.source} to {its.target}",
+            )  # fmt: skip
+
+
+def _together(models: Sequence[NextTokenModel]) -> NextTokenModel:
+    return models[0] if len(models) == 1 else Ensemble(models)
+
+
+def _whole(model: NextTokenModel) -> NativeSearcher | None:
+    return getattr(model, "whole", None)
