@@ -6,6 +6,7 @@ projected once a sentence. Both can `reorder` their rows when a search drops, re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -81,15 +82,32 @@ class LayerCache:
 
 @dataclass
 class DecoderCache:
-    """The caches of all decoder layers and the mask of the memory: the *state* of a search."""
+    """The caches of all decoder layers and the mask of the memory: the *state* of a search.
+
+    Attributes:
+        layers: from the first to the last.
+        memory_mask: True where the memory may be attended to; None where there is none.
+        length: positions decoded so far.
+        rows: hypotheses; None where nobody has said it yet, without a memory.
+    """
 
     layers: list[LayerCache]
     memory_mask: Bool[Tensor, "batch 1 1 src"] | None = None
     length: int = 0
+    rows: int | None = None
     _sentence: Tensor | None = None
+
+    def step(self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]) -> Tensor:
+        """Return what `run` makes of the cache and the newest tokens."""
+        return run(self, tokens)
+
+    def join(self, other: DecoderCache | JoinedCache) -> JoinedCache:
+        """Append the rows of another cache, which may be at another step."""
+        return JoinedCache.of(self).join(other)
 
     def reorder(self, indices: Int[Tensor, " rows"]) -> DecoderCache:
         """Keep the hypotheses at `indices`, in that order, in every layer."""
+        self.rows = len(indices)
         for layer in self.layers:
             layer.own.reorder(indices)
         if self.memory_mask is None:
@@ -104,3 +122,56 @@ class DecoderCache:
                 layer.cross.reorder(indices)
         self.memory_mask = self.memory_mask.index_select(0, indices)
         return self
+
+
+@dataclass
+class JoinedCache:
+    """Caches whose rows are at different steps, as one: each part goes on by itself, as it would alone.
+
+    Attributes:
+        parts: caches, each with rows of one step.
+        places: which rows of the whole those of each part are.
+    """
+
+    parts: list[DecoderCache]
+    places: list[Int[Tensor, " rows"]]
+
+    @classmethod
+    def of(cls, cache: DecoderCache | JoinedCache) -> JoinedCache:
+        """Return a cache as one of parts.
+
+        Raises:
+            ValueError: nobody knows how many rows it has.
+        """
+        if isinstance(cache, JoinedCache):
+            return cache
+        if cache.rows is None:
+            raise ValueError("a cache that does not know its rows cannot be joined")
+        device = None if cache.memory_mask is None else cache.memory_mask.device
+        return cls([cache], [torch.arange(cache.rows, device=device)])
+
+    @property
+    def rows(self) -> int:
+        """How many rows all parts have."""
+        return sum(map(len, self.places))
+
+    def join(self, other: DecoderCache | JoinedCache) -> JoinedCache:
+        """Append the rows of another cache."""
+        more = JoinedCache.of(other)
+        return JoinedCache(self.parts + more.parts, self.places + [place + self.rows for place in more.places])
+
+    def reorder(self, indices: Int[Tensor, " rows"]) -> JoinedCache:
+        """Keep the rows at `indices`, in that order; a part without any of them is dropped."""
+        owner, local = torch.empty(2, self.rows, dtype=torch.long, device=indices.device)
+        for number, place in enumerate(self.places):
+            owner[place], local[place] = number, torch.arange(len(place), device=indices.device)
+        owner, local = owner[indices], local[indices]
+        places = [(owner == number).nonzero()[:, 0] for number in range(len(self.parts))]
+        kept = [number for number, place in enumerate(places) if len(place)]
+        parts = [self.parts[number].reorder(local[places[number]]) for number in kept]
+        return JoinedCache(parts, [places[number] for number in kept])
+
+    def step(self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]) -> Tensor:
+        """Return what `run` makes of each part and its tokens, in the order of the rows."""
+        found = [run(part, tokens[place]) for part, place in zip(self.parts, self.places, strict=True)]
+        return torch.cat(found)[torch.cat(self.places).argsort()]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
 from dragoman.search.hypothesis import (
     Hypothesis,
     check_numbers,
@@ -18,15 +16,13 @@ from dragoman.search.hypothesis import (
     hypothesis_score,
     make_hypothesis,
 )
-from dragoman.search.protocol import Constraints, NextTokenModel, State, largest
+from dragoman.search.protocol import NextTokenModel, largest
 from dragoman.search.request import SearchRequest
-from dragoman.sequences import SourceBatch
+from dragoman.search.running import RunningSearch
 
 
 def beam_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses of each request, best score first, that a beam of `beam_size` finds.
-
-    All requests have the same options, frame and forbidden tokens.
 
     At each step the 2K best continuations of a sentence's K live hypotheses are ranked by log-probability. Those among
     the first K that end in `</s>` are finished; the K best others live on. (Looking at 2K leaves K to live on even if
@@ -37,13 +33,11 @@ def beam_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> lis
     Raises:
         ModelError: the model gives NaN, or zero probability to every output of a row.
     """
-    if not requests:
-        return []
-    beam = _Beam(model, requests)
-    while beam.sentences:
-        beam.step()
-    check_possible([pool.finished for pool in beam.pools])
-    return [pool.best(request.options.n_best) for pool, request in zip(beam.pools, requests, strict=True)]
+    beams = [Beam(request) for request in requests]
+    running = RunningSearch(model, {"beam": advance_beams})
+    running.admit(beams)
+    running.run()
+    return [beam.found or [] for beam in beams]
 
 
 class _Line(NamedTuple):
@@ -55,111 +49,140 @@ class _Line(NamedTuple):
     value: float
 
 
-@dataclass
-class _Pool:
-    """The finished hypotheses of one sentence."""
-
-    options: DecodingConfig
-    max_length: int
-    finished: list[Hypothesis] = field(default_factory=list)
-
-    def add(self, lines: list[_Line]) -> None:
-        """Finish the hypothesis of these lines, the last of which is its `</s>`."""
-        tokens, values = [line.token for line in lines[:-1]], [line.value for line in lines]
-        self.finished.append(make_hypothesis(tokens, values, self.options))
-
-    def best(self, count: int) -> list[Hypothesis]:
-        return sorted(self.finished, key=lambda hypothesis: -hypothesis.score)[:count]
-
-    def is_full(self, best_live: float, length: int) -> bool:
-        """Whether to stop, given the best live log-probability and its tokens so far."""
-        if best_live == float("-inf"):
-            return True
-        size, wanted = self.options.beam_size, self.options.n_best
-        # Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
-        if len(self.finished) >= size and self._score(best_live, length) <= self.best(size)[-1].score:
-            return True
-        if len(self.finished) < wanted:
-            return False
-        # A log-probability only falls, and what is made of it only rises with length: this bounds every continuation.
-        return self._score(best_live, max(self.max_length, length) + 1) <= self.best(wanted)[-1].score
-
-    def _score(self, log_probability: float, length: int) -> float:
-        alpha, formula = self.options.length_penalty, self.options.length_penalty_formula
-        return hypothesis_score(log_probability, length, alpha, formula)
-
-
-class _Beam:
-    """The live hypotheses of all unfinished sentences: `width` rows for each, in the order of `sentences`.
+class Beam:
+    """The live and the finished hypotheses of one sentence: one row, which begins outputs, then `beam_size` rows.
 
     What each step added is kept by step; the tokens of a hypothesis are found by going back from row to parent row.
+
+    Attributes:
+        request: what was asked.
+        found: the `n_best` hypotheses, once the search is over.
     """
 
-    def __init__(self, model: NextTokenModel, requests: Sequence[SearchRequest]) -> None:
-        count, device, first = len(requests), model.device, requests[0]
-        self.model, self.constraints = model, Constraints(requests, device)
-        self.size, self.end = first.options.beam_size, first.frame.end
-        self.pools = [_Pool(request.options, request.max_length) for request in requests]
-        self.sentences = list(range(count))
-        self.width = 1  # one row per sentence, `<s>`; the first step makes beam_size of it
-        self.state: State = model.start(SourceBatch.of([request.source for request in requests], device))
-        self.tokens: Int[Tensor, " rows"] = torch.full((count,), first.frame.begin, device=device)
-        self.totals: Float[Tensor, "sentences width"] = torch.zeros(count, 1, device=device)
-        self.steps: list[list[_Line]] = []
+    def __init__(self, request: SearchRequest) -> None:
+        self.request = request
+        self.size = request.options.beam_size
+        self.found: list[Hypothesis] | None = None
+        self._steps: list[list[_Line]] = []
+        self._finished: list[Hypothesis] = []
 
-    def step(self) -> None:
-        """Rank continuations, finish those that end, keep the best others of each unfinished sentence."""
-        owners = [sentence for sentence in self.sentences for _ in range(self.width)]
-        values, tokens, self.state = self.constraints.likeliest(
-            self.model, self.state, self.tokens, 2 * self.size, len(self.steps), owners, self._histories
-        )
-        # The best of each row, [rows, each] -> [sentences, width * each], hold the best of the sentence.
-        each = values.shape[1]
-        values, tokens = (x.reshape(len(self.sentences), -1) for x in (values, tokens))
-        totals = self.totals.repeat_interleave(each, dim=1) + values
-        best, place = largest(totals, 2 * self.size)
-        parents = place.div(each, rounding_mode="floor")
-        columns = (best, parents, tokens.gather(1, place), values.gather(1, place))
-        going, lines = [], []
-        for index, ranked in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            found = self._advance(index, list(zip(*ranked, strict=True)))
-            if not self.pools[self.sentences[index]].is_full(found[0].total, len(self.steps) + 1):
-                going.append(self.sentences[index])
-                lines += found
-        self.sentences = going
-        if going:
-            self._descend(lines, best.dtype)
+    @property
+    def group(self) -> tuple[object, ...]:
+        """Beams of one size that have equally many rows are ranked together."""
+        return ("beam", self.size, self.width)
 
-    def _advance(self, index: int, ranked: list[tuple[float, int, int, float]]) -> list[_Line]:
-        """The lines of a sentence that live on; those that end go to its pool."""
-        first, live = index * self.width, []
+    @property
+    def count(self) -> int:
+        """So many tokens of each row are looked at."""
+        return 2 * self.size
+
+    @property
+    def width(self) -> int:
+        """How many rows it has."""
+        return self.size if self._steps else 1
+
+    @property
+    def step(self) -> int:
+        """How many tokens each live hypothesis has."""
+        return len(self._steps)
+
+    @property
+    def totals(self) -> list[float]:
+        """The log-probability of each live hypothesis."""
+        return [line.total for line in self._steps[-1]] if self._steps else [0.0]
+
+    @property
+    def parents(self) -> list[int]:
+        """The row that each live hypothesis continues."""
+        return [line.parent for line in self._steps[-1]]
+
+    @property
+    def tokens(self) -> list[int]:
+        """The newest token of each live hypothesis."""
+        return [line.token for line in self._steps[-1]]
+
+    def histories(self) -> list[list[int]]:
+        """Return the tokens of each live hypothesis."""
+        return [[one.token for one in _trace(line, self._steps[:-1])] for line in self._steps[-1]]
+
+    def descend(self, ranked: Sequence[tuple[float, int, int, float]]) -> None:
+        """Finish continuations that end, and let the best others live on.
+
+        Args:
+            ranked: total log-probability, row, token and the token's log-probability of each, best first.
+
+        Raises:
+            ModelError: the model gives NaN, or zero probability to every output.
+        """
+        live: list[_Line] = []
         for rank, (total, parent, token, value) in enumerate(ranked):
             if total == float("-inf"):
                 continue
-            if token != self.end:
-                live.append(_Line(total, first + parent, token, value))
+            if token != self.request.frame.end:
+                live.append(_Line(total, parent, token, value))
             elif rank < self.size:
-                self.pools[self.sentences[index]].add(_trace(_Line(total, first + parent, token, value), self.steps))
+                self._finish(_trace(_Line(total, parent, token, value), self._steps))
         # What is impossible fills up.
         _, parent, token, value = ranked[0]
-        dead = _Line(float("-inf"), first + parent, token, value)
+        dead = _Line(float("-inf"), parent, token, value)
         live = live[: self.size] + [dead] * (self.size - len(live))
         check_numbers([live[0].total])
-        return live
+        if self._is_full(live[0].total, len(self._steps) + 1):
+            check_possible([self._finished])
+            self.found = self._best(self.request.options.n_best)
+        self._steps.append(live)
 
-    def _descend(self, lines: list[_Line], dtype: torch.dtype) -> None:
-        """Let the chosen lines become the live rows; finished sentences leave the batch."""
-        device, before = self.tokens.device, len(self.tokens)
-        self.steps.append(lines)
-        self.width = self.size
-        self.tokens = torch.tensor([line.token for line in lines], device=device)
-        self.totals = torch.tensor([line.total for line in lines], dtype=dtype, device=device).view(-1, self.size)
-        parents = [line.parent for line in lines]
-        if parents != list(range(before)):
-            self.state = self.state.reorder(torch.tensor(parents, device=device))
+    def _finish(self, lines: list[_Line]) -> None:
+        """Finish the hypothesis of these lines, the last of which ends it."""
+        tokens, values = [line.token for line in lines[:-1]], [line.value for line in lines]
+        self._finished.append(make_hypothesis(tokens, values, self.request.options))
 
-    def _histories(self) -> list[list[int]]:
-        return [[one.token for one in _trace(line, self.steps[:-1])] for line in self.steps[-1]]
+    def _best(self, count: int) -> list[Hypothesis]:
+        return sorted(self._finished, key=lambda hypothesis: -hypothesis.score)[:count]
+
+    def _is_full(self, best_live: float, length: int) -> bool:
+        """Whether to stop, given the best live log-probability and its tokens so far."""
+        if best_live == float("-inf"):
+            return True
+        size, wanted = self.size, self.request.options.n_best
+        # Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
+        if len(self._finished) >= size and self._score(best_live, length) <= self._best(size)[-1].score:
+            return True
+        if len(self._finished) < wanted:
+            return False
+        # A log-probability only falls, and what is made of it only rises with length: this bounds every continuation.
+        longest = max(self.request.max_length, length) + 1
+        return self._score(best_live, longest) <= self._best(wanted)[-1].score
+
+    def _score(self, log_probability: float, length: int) -> float:
+        options = self.request.options
+        return hypothesis_score(log_probability, length, options.length_penalty, options.length_penalty_formula)
+
+
+def advance_beams(
+    beams: Sequence[Beam], values: Float[Tensor, "rows count"], tokens: Int[Tensor, "rows count"] | None
+) -> None:
+    """Rank the continuations of beams of one size and equally many rows, and let each go on.
+
+    Args:
+        beams: whose rows they are, one after the other.
+        values: log-probabilities of the likeliest tokens of each row, likeliest first.
+        tokens: these tokens.
+
+    Raises:
+        ModelError: the model gives NaN, or zero probability to every output of a sentence.
+    """
+    assert tokens is not None
+    # The best of each row, [rows, each] -> [beams, width * each], hold the best of the sentence.
+    each = values.shape[1]
+    values, tokens = (x.reshape(len(beams), -1) for x in (values, tokens))
+    before = torch.tensor([beam.totals for beam in beams], dtype=values.dtype, device=values.device)
+    totals = before.repeat_interleave(each, dim=1) + values
+    best, place = largest(totals, 2 * beams[0].size)
+    parents = place.div(each, rounding_mode="floor")
+    columns = (best, parents, tokens.gather(1, place), values.gather(1, place))
+    for beam, ranked in zip(beams, zip(*(column.tolist() for column in columns), strict=True), strict=True):
+        beam.descend(list(zip(*ranked, strict=True)))
 
 
 def _trace(line: _Line, steps: list[list[_Line]]) -> list[_Line]:

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from dragoman.config import DecodingConfig
-from dragoman.search.beam import beam_search
-from dragoman.search.greedy import greedy_search
-from dragoman.search.grouping import alike
+from dragoman.search.beam import Beam, advance_beams, beam_search
+from dragoman.search.greedy import Line, advance_greedily, greedy_search
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
-from dragoman.search.sampling import sample
+from dragoman.search.running import Advance, RunningSearch, Sentence
+from dragoman.search.sampling import Draw, advance_draws, sample
 
 Search = Callable[[NextTokenModel, Sequence[SearchRequest]], list[list[Hypothesis]]]
 SEARCHES: dict[str, Search] = {"greedy": greedy_search, "beam": beam_search, "sampling": sample}
+KINDS: dict[str, Advance] = {"greedy": advance_greedily, "beam": advance_beams, "sampling": advance_draws}
 
 
 def search_name(options: DecodingConfig) -> str:
@@ -42,14 +43,25 @@ def search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[lis
     Raises:
         ModelError: the model gives NaN, or zero probability to every output of a request.
     """
+    names = [search_name(request.options) for request in requests]
     found: list[list[Hypothesis]] = [[] for _ in requests]
-    for rows in alike(requests):
-        for row, hypotheses in zip(rows, _search_alike(model, [requests[row] for row in rows]), strict=True):
+    for name in dict.fromkeys(names):
+        rows = [row for row, its in enumerate(names) if its == name]
+        some = [requests[row] for row in rows]
+        whole = model.search(some) if name != "sampling" and isinstance(model, WholeSearch) else None
+        for row, hypotheses in zip(rows, SEARCHES[name](model, some) if whole is None else whole, strict=True):
             found[row] = hypotheses
     return found
 
 
-def _search_alike(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-    name = search_name(requests[0].options)
-    whole = model.search(requests) if name != "sampling" and isinstance(model, WholeSearch) else None
-    return SEARCHES[name](model, requests) if whole is None else whole
+def open_search(model: NextTokenModel) -> RunningSearch:
+    """Return a search without sentences yet, which those of every kind may join."""
+    return RunningSearch(model, KINDS)
+
+
+def sentences_of(request: SearchRequest) -> list[Sentence]:
+    """Return what a request is searched as: one sentence, or for sampling one for each draw."""
+    name = search_name(request.options)
+    if name == "sampling":
+        return [Draw(request, number) for number in range(request.options.n_best)]
+    return [Beam(request) if name == "beam" else Line(request)]

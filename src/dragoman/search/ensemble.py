@@ -24,6 +24,10 @@ class EnsembleState:
         """Reorder the rows of every model's state."""
         return EnsembleState([state.reorder(indices) for state in self.states])
 
+    def join(self, other: EnsembleState) -> EnsembleState:
+        """Append the rows of another state to every model's."""
+        return EnsembleState([one.join(two) for one, two in zip(self.states, other.states, strict=True)])
+
 
 class Ensemble:
     """A next-token model whose probabilities are the weighted mean of its members'.

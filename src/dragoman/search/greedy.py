@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.search.hypothesis import Hypothesis, check_numbers, make_hypothesis
-from dragoman.search.protocol import Constraints, NextTokenModel
+from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
-from dragoman.sequences import SourceBatch
+from dragoman.search.running import RunningSearch
 
-Chooser = Callable[[Tensor, list[int]], Tensor]
+
+class Line:
+    """One output that grows by a token at each step: what greedy search and sampling have in common.
+
+    Attributes:
+        request: what was asked.
+        found: the output as the one hypothesis, once it is finished.
+    """
+
+    count: int | None = 1
+    width = 1
+
+    def __init__(self, request: SearchRequest) -> None:
+        self.request = request
+        self.found: list[Hypothesis] | None = None
+        self._tokens: list[int] = []
+        self._values: list[float] = []
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        """All outputs of this kind grow together."""
+        return ("greedy",)
+
+    @property
+    def parents(self) -> list[int]:
+        """It continues itself."""
+        return [0]
+
+    @property
+    def step(self) -> int:
+        """How many tokens it has."""
+        return len(self._tokens)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The newest token."""
+        return self._tokens[-1:]
+
+    def histories(self) -> list[list[int]]:
+        """Return its tokens."""
+        return [self._tokens]
+
+    def append(self, token: int, value: float) -> None:
+        """Go on with a token of some log-probability."""
+        self._tokens.append(token)
+        self._values.append(value)
+        if token == self.request.frame.end:
+            self.found = [make_hypothesis(self._tokens[:-1], self._values, self.request.options)]
+
+
+def advance_greedily(
+    lines: Sequence[Line], values: Float[Tensor, "rows 1"], tokens: Int[Tensor, "rows 1"] | None
+) -> None:
+    """Append its likeliest token to each output.
+
+    Raises:
+        ModelError: the model gives NaN.
+    """
+    assert tokens is not None
+    chosen = values[:, 0].tolist()
+    check_numbers(chosen)
+    for line, token, value in zip(lines, tokens[:, 0].tolist(), chosen, strict=True):
+        line.append(token, value)
 
 
 def greedy_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-    """Return one hypothesis for each request; rows that have emitted `</s>` leave the batch.
+    """Return one hypothesis for each request; outputs that are finished leave the batch.
 
-    All requests have the same options, frame and forbidden tokens.
+    Raises:
+        ModelError: the model gives NaN.
     """
-    return follow(model, requests)
-
-
-def follow(
-    model: NextTokenModel, requests: Sequence[SearchRequest], choose: Chooser | None = None
-) -> list[list[Hypothesis]]:
-    """Extend every row by one token at a time until each has emitted `</s>`.
-
-    Args:
-        model: the next-token model.
-        requests: of the same options, frame and forbidden tokens.
-        choose: from log-probabilities `[rows, vocab]`, constraints applied, and the sentence of each row, the next
-            token of each row; the likeliest if None.
-    """
-    if not requests:
-        return []
-    count, device, first = len(requests), model.device, requests[0]
-    constraints = Constraints(requests, device)
-    rows = list(range(count))
-    texts: list[list[int]] = [[] for _ in rows]
-    values: list[list[float]] = [[] for _ in rows]
-    tokens = torch.full((count,), first.frame.begin, device=device)
-    state = model.start(SourceBatch.of([request.source for request in requests], device))
-    for step in itertools.count():
-        if not rows:
-            break
-        histories = functools.partial(_at, texts, rows)
-        if choose is None:
-            best, ranked, state = constraints.likeliest(model, state, tokens, 1, step, rows, histories)
-            chosen, tokens = best[:, 0].tolist(), ranked[:, 0]
-        else:
-            log_probs, state = model.step(state, tokens)
-            log_probs = constraints.apply(log_probs, step, rows, histories)
-            tokens = choose(log_probs, rows)
-            chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
-        check_numbers(chosen)
-        ids = tokens.tolist()
-        for row, token, value in zip(rows, ids, chosen, strict=True):
-            texts[row].append(token)
-            values[row].append(value)
-        alive = [index for index, token in enumerate(ids) if token != first.frame.end]
-        if len(alive) < len(rows):
-            rows = [rows[index] for index in alive]
-            kept = torch.tensor(alive, dtype=torch.long, device=device)
-            tokens = tokens[kept]
-            state = state.reorder(kept) if rows else state
-    return [[make_hypothesis(text[:-1], value, first.options)] for text, value in zip(texts, values, strict=True)]
-
-
-def _at(texts: list[list[int]], rows: list[int]) -> list[list[int]]:
-    return [texts[row] for row in rows]
+    lines = [Line(request) for request in requests]
+    running = RunningSearch(model, {"greedy": advance_greedily})
+    running.admit(lines)
+    running.run()
+    return [line.found or [] for line in lines]

@@ -9,37 +9,72 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.search.greedy import follow
-from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.greedy import Line
+from dragoman.search.hypothesis import Hypothesis, check_numbers
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
+from dragoman.search.running import RunningSearch
 
 # So many tokens mostly hold the one that is drawn; to sort a whole vocabulary takes longer than the model's step.
 HEAD = 64
 
 
+class Draw(Line):
+    """One output that is drawn, from a counter-based generator of its own: batch mates and load change nothing.
+
+    Args:
+        request: what was asked.
+        number: of the draw, which with the request's seed and the options' determines what is drawn.
+    """
+
+    count = None
+
+    def __init__(self, request: SearchRequest, number: int = 0) -> None:
+        super().__init__(request)
+        key = _key(request.options.sampling_seed, request.seed, number)
+        self.stream = np.random.Generator(np.random.Philox(key=key))
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        """Draws from equally changed distributions are made together."""
+        options = self.request.options
+        return ("sampling", options.temperature, options.top_k, options.top_p)
+
+
+def advance_draws(
+    lines: Sequence[Draw], log_probs: Float[Tensor, "rows vocab"], _: Int[Tensor, "rows count"] | None
+) -> None:
+    """Append a token that is drawn to each output.
+
+    Raises:
+        ModelError: the model gives NaN.
+    """
+    options = lines[0].request.options
+    uniform = torch.tensor([line.stream.random() for line in lines], dtype=torch.float64)
+    tokens = draw_tokens(log_probs, uniform, options.temperature, options.top_k, options.top_p)
+    chosen = log_probs.gather(1, tokens[:, None])[:, 0].tolist()
+    check_numbers(chosen)
+    for line, token, value in zip(lines, tokens.tolist(), chosen, strict=True):
+        line.append(token, value)
+
+
 def sample(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
     """Return `n_best` independent draws for each request, likeliest first.
 
-    All requests have the same options, frame and forbidden tokens.
+    `log_probability` is the model's own, before temperature and cuts.
 
-    Each row draws from a counter-based generator of its own, seeded by (seed, row seed, draw): batch mates and load
-    change nothing. `log_probability` is the model's own, before temperature and cuts.
+    Raises:
+        ModelError: the model gives NaN.
     """
-    if not requests:
-        return []
-    options = requests[0].options
-    seeds = [request.seed for request in requests]
-    draws: list[list[Hypothesis]] = [[] for _ in seeds]
-    for draw in range(options.n_best):
-        streams = [np.random.Generator(np.random.Philox(key=_key(options.sampling_seed, seed, draw))) for seed in seeds]
-
-        def choose(log_probs: Tensor, rows: list[int], streams: list[np.random.Generator] = streams) -> Tensor:
-            uniform = torch.tensor([streams[row].random() for row in rows], dtype=torch.float64)
-            return draw_tokens(log_probs, uniform, options.temperature, options.top_k, options.top_p)
-
-        for row, hypotheses in enumerate(follow(model, requests, choose)):
-            draws[row] += hypotheses
+    draws: list[list[Hypothesis]] = [[] for _ in requests]
+    for number in range(max((request.options.n_best for request in requests), default=0)):
+        rows = [row for row, request in enumerate(requests) if number < request.options.n_best]
+        lines = [Draw(requests[row], number) for row in rows]
+        running = RunningSearch(model, {"sampling": advance_draws})
+        running.admit(lines)
+        running.run()
+        for row, line in zip(rows, lines, strict=True):
+            draws[row] += line.found or []
     return [sorted(row, key=lambda hypothesis: -hypothesis.score) for row in draws]
 
 

@@ -1,0 +1,108 @@
+"""Which tokens each row of a search may emit next, by its own request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.search.hypothesis import IMPOSSIBLE
+from dragoman.search.request import SearchRequest
+
+
+class Constrained(Protocol):
+    """Some rows of a batch that are held to the same request."""
+
+    @property
+    def request(self) -> SearchRequest:
+        """What was asked."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """How many tokens each row has, the one that begins outputs not counted."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """How many rows they are."""
+        ...
+
+    def histories(self) -> Sequence[list[int]]:
+        """Return the tokens of each row."""
+        ...
+
+
+def banned(one: Constrained) -> tuple[int, ...]:
+    """Return what none of these rows may emit next: what is never emitted, and before the minimum length the end."""
+    request = one.request
+    return (*request.never, request.frame.end) if one.step < request.options.min_length else request.never
+
+
+def differs(one: Constrained) -> bool:
+    """Return whether these rows may be held to more than `banned`, each to its own."""
+    size, request = one.request.options.no_repeat_ngram, one.request
+    return 0 < size <= one.step or one.step >= request.max_length or one.step < len(request.prefix)
+
+
+def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Constrained]) -> Float[Tensor, "rows vocab"]:
+    """Return log-probabilities with what is forbidden at -inf, not renormalised.
+
+    Never what the request forbids; nothing but the forced prefix while it lasts; no end before the minimum length;
+    nothing but the end at the maximum length; no repeated n-gram.
+
+    Args:
+        log_probs: from the model; not changed.
+        batch: whose rows they are, one after the other.
+    """
+    raw, forbidden = log_probs, {banned(one) for one in batch}
+    if len(forbidden) == 1:
+        log_probs = raw.index_fill(1, torch.tensor(forbidden.pop(), dtype=torch.long, device=raw.device), float("-inf"))
+    else:
+        log_probs = raw.clone()
+    first = 0
+    for one in batch:
+        rows = slice(first, first + one.width)
+        first += one.width
+        if forbidden:
+            log_probs[rows, list(banned(one))] = float("-inf")
+        if differs(one):
+            _hold(log_probs[rows], raw[rows], one)
+    return log_probs
+
+
+def _hold(log_probs: Tensor, raw: Tensor, one: Constrained) -> None:
+    """Apply what differs from row to row, in place."""
+    request, step = one.request, one.step
+    size, end = request.options.no_repeat_ngram, request.frame.end
+    everywhere = range(one.width)
+    if size and step >= size:
+        for row, tokens in enumerate(one.histories()):
+            log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
+        stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
+        _only(log_probs, dict.fromkeys(stuck, end), raw)
+    if step >= request.max_length:
+        _only(log_probs, dict.fromkeys(everywhere, end), raw)
+    if step < len(request.prefix):
+        _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw)
+
+
+def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:
+    """Rows that may emit nothing but one token each."""
+    if not forced:
+        return
+    rows = torch.tensor(list(forced), dtype=torch.long, device=raw.device)
+    tokens = torch.tensor(list(forced.values()), dtype=torch.long, device=raw.device)
+    # At the model's own value, even where it was forbidden; what the model finds impossible stays finite, to be ranked.
+    values = raw[rows, tokens].clamp(min=IMPOSSIBLE)
+    log_probs[rows] = float("-inf")
+    log_probs[rows, tokens] = values
+
+
+def _closing_tokens(tokens: list[int], size: int) -> list[int]:
+    """Tokens that would complete an n-gram already in `tokens`; the end is never among them."""
+    tail = tokens[len(tokens) - size + 1 :]
+    return [tokens[i + size - 1] for i in range(len(tokens) - size + 1) if tokens[i : i + size - 1] == tail]
