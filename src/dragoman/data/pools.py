@@ -15,6 +15,7 @@ from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.files import write_new_file
 from dragoman.pace import Pace
+from dragoman.sequences import Source
 from dragoman.text.matching_tokenizer import MatchingTokenizer
 
 POOL = "pool.npy"
@@ -54,7 +55,7 @@ class Pools:
         places[draw.random(len(places)) < ALONE] = size
         padded = np.pad(self.nearest, ((0, 0), (0, 1)), constant_values=_NONE)
         for row, found in enumerate(np.take_along_axis(padded, places, axis=1).tolist()):
-            own = self.matching.own(store.source(row).tolist())
+            own = Source.from_joined(store.source(row).tolist()).ids
             yield self.matching.joined(own, (match for match in found if match != _NONE))
 
     def save(self, path: Path) -> None:

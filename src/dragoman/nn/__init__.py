@@ -20,7 +20,7 @@ from dragoman.nn.dropout import Dropout, dropout
 from dragoman.nn.embedding import Generator, InputEmbedding, SinusoidalPositions, TokenEmbedding, sinusoids
 from dragoman.nn.encoder import Encoder, EncoderLayer
 from dragoman.nn.feed_forward import FeedForward
-from dragoman.nn.masks import causal_mask, combine_masks, padding_mask
+from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
 from dragoman.nn.positions import AttentionPositions, RelativePositions, RotaryPositions
 from dragoman.nn.residual import PostNorm, PreNorm
 from dragoman.nn.transformer import CausalLM, MaskedLM, Transformer
@@ -55,6 +55,7 @@ __all__ = [
     "causal_mask",
     "combine_masks",
     "dropout",
+    "key_mask",
     "padding_mask",
     "scaled_dot_product_attention",
     "sinusoids",

@@ -15,7 +15,7 @@ from dragoman.engines.native.searching import force_rows, read_whole
 from dragoman.errors import DataError, ModelError
 from dragoman.memory.datastore import Datastore
 from dragoman.memory.remembering import Remembering
-from dragoman.models import Languages, Pretrained, load_pretrained
+from dragoman.models import Languages, Pretrained, for_direction, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.search.batches import BATCH_TOKENS, length_batches
 from dragoman.search.dispatch import search
@@ -24,6 +24,7 @@ from dragoman.search.hypothesis import Hypothesis, IdRequest, check_numbers
 from dragoman.search.outputs import PairScore
 from dragoman.search.protocol import NextTokenModel, SearchRequest
 from dragoman.search.scoring import pad_rows, score_serial, score_targets
+from dragoman.sequences import Direction
 from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation.alignment import align
@@ -71,8 +72,9 @@ class Runner:
     def turned(self) -> NextTokenModel:
         """All of them together as they read from right to left: the same, but for those with a decoder for it."""
         both = zip(self.transformers, self.engines, strict=True)
-        return _together([engine if one.turned() is one else choose_engine(one.turned(), *self._choice)[0]
-                          for one, engine in both])  # fmt: skip
+        reads = [(for_direction(one, Direction.RIGHT_TO_LEFT), one, engine) for one, engine in both]
+        return _together([engine if other is one else choose_engine(other, *self._choice)[0]
+                          for other, one, engine in reads])  # fmt: skip
 
     @property
     def native(self) -> Readings | None:
