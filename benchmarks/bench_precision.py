@@ -13,7 +13,7 @@ from workload import TINY, training_batches
 
 from dragoman.data import Batch
 from dragoman.models import build_model
-from dragoman.training.fast import training_hidden
+from dragoman.training.fast import module_hidden, training_hidden
 from dragoman.training.step import accumulate_gradients
 
 BATCH_TOKENS = 2048
@@ -31,7 +31,7 @@ WAYS: dict[str, tuple[Autocast, bool]] = {
 def step(width: int, autocast: Autocast, by_kernels: bool, batches: list[Batch]) -> Step:
     settings = {"d_model": width, "d_ff": 4 * width, "dropout": 0.1, "positions": "rotary"}
     model = build_model(TINY.replace(settings)).train()
-    hidden = training_hidden(model) if by_kernels else model.hidden
+    hidden = training_hidden(model) if by_kernels else functools.partial(module_hidden, model)
     turns = turn(batches)
 
     def backward() -> None:

@@ -1,4 +1,4 @@
-"""What a second reading of the target costs: an update, and a search whose outputs are ranked by both readings."""
+"""What learning from both ends costs: an update, and a search with bidirectional reranking."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dragoman.config import DecodingConfig
 from dragoman.data import Batch
 from dragoman.models import build_model
 from dragoman.nn import Transformer
+from dragoman.sequences import Direction, TargetBatch
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import SPECIALS
 from dragoman.training.fast import keep_memory, training_hidden
@@ -23,9 +24,11 @@ from dragoman.translation import Translator
 SENTENCES, WORDS = 64, 12
 
 
-def turned(batch: Batch) -> Batch:
+def in_both_directions(batch: Batch) -> Batch:
     """The same pairs, their targets a second time; which order they are in costs nothing."""
-    return replace(batch, target=torch.cat([batch.target, batch.target]), target_tokens=2 * batch.target_tokens)
+    once = batch.target
+    target = TargetBatch(torch.cat([once.ids, once.ids]), torch.cat([once.mask, once.mask]), tuple(Direction))
+    return replace(batch, target=target, target_tokens=2 * batch.target_tokens)
 
 
 def update(model: Transformer, batches: list[Batch]) -> Run:
@@ -55,9 +58,9 @@ def main() -> None:
     batches = training_batches(4, BATCH_TOKENS)
     other = build_model(TINY.replace({"right_to_left": True, "right_to_left_decoder": "own"}))
     assert isinstance(other, Transformer)
-    both = [turned(one) for one in batches]
+    both = [in_both_directions(one) for one in batches]
     updates = {
-        "one reading": update(model, batches),
+        "left to right": update(model, batches),
         "both": update(model, both),
         "both, a decoder each": update(other, both),
     }
@@ -70,8 +73,8 @@ def main() -> None:
         options = DecodingConfig(beam_size=beam_size, min_length=WORDS, max_length=WORDS)
         every = options.replace({"n_best": beam_size, "right_to_left_weight": 0.0})
         runs: dict[str, Run] = {
-            "one reading": partial(made.translate_with, texts, options.replace({"right_to_left_weight": 0.0})),
-            "all outputs of one reading": partial(made.translate_with, texts, every),
+            "left to right": partial(made.translate_with, texts, options.replace({"right_to_left_weight": 0.0})),
+            "left to right, all outputs": partial(made.translate_with, texts, every),
             "both": partial(made.translate_with, texts, options),
         }
         facts = {"model": "tiny", "engine": made.engine, "sentences": SENTENCES, "beam_size": beam_size}

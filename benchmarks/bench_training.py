@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -16,7 +17,7 @@ from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.data import Batch
 from dragoman.models import build_model
 from dragoman.nn import Transformer
-from dragoman.training.fast import training_hidden
+from dragoman.training.fast import module_hidden, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients
 
@@ -35,7 +36,7 @@ def our_model(dropout: float, sizes: ModelConfig = TINY, *, everywhere: bool = F
 
 def our_step(model: Transformer, batches: Iterator[Batch], *, fast: bool = True) -> Step:
     """As `train` does it on a CPU, or with the modules alone."""
-    hidden = training_hidden(model) if fast else model.hidden
+    hidden = training_hidden(model) if fast else functools.partial(module_hidden, model)
 
     def backward() -> None:
         batch = next(batches)
@@ -47,10 +48,8 @@ def our_step(model: Transformer, batches: Iterator[Batch], *, fast: bool = True)
 def torch_step(model: TorchTransformer, batches: Iterator[Batch]) -> Step:
     def backward() -> None:
         batch = next(batches)
-        logits = model(batch.source, batch.target[:, :-1])
-        loss = F.cross_entropy(
-            logits.flatten(0, 1), batch.target[:, 1:].flatten(), ignore_index=0, label_smoothing=SMOOTHING
-        )
+        logits = model(batch.source.ids, batch.target.inputs)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=0, label_smoothing=SMOOTHING)
         loss.backward()
 
     return with_update(model, backward)
@@ -76,8 +75,7 @@ def check_equal(batch: Batch) -> None:
     ours = our_model(0.0).eval()
     theirs = TorchTransformer(TINY.replace({"dropout": 0.0}))
     theirs.load(ours)
-    source, target = batch.source, batch.target[:, :-1]
-    real = target != 0
+    source, target, real = batch.source.ids, batch.target.inputs, batch.target.input_mask
     with torch.no_grad():  # in training mode, or nn.Transformer takes another path than when it trains
         torch.testing.assert_close(theirs.train()(source, target)[real], ours(source, target)[real], rtol=0, atol=1e-3)
 

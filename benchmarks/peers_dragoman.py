@@ -18,13 +18,13 @@ from dragoman.engines import choose_engine
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
 from dragoman.search import SearchRequest, search
-from dragoman.sequences import pad_rows, sources_of
+from dragoman.sequences import SourceBatch, TargetBatch, sources_of
 from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients, batch_loss
 from dragoman.translation import Translator
 
-BOS, EOS, SPECIALS = 2, 3, 4
+EOS, SPECIALS = 3, 4
 BANNED = -50.0
 CPU = torch.device("cpu")
 
@@ -147,6 +147,5 @@ def _enliven(model: nn.Module) -> None:
 
 
 def _batch(sources: list[list[int]], targets: list[list[int]]) -> Batch:
-    source = pad_rows([[*ids, EOS] for ids in sources], CPU)
-    target = pad_rows([[BOS, *ids, EOS] for ids in targets], CPU)
-    return Batch(source, target, sum(len(ids) + 1 for ids in sources), sum(len(ids) + 1 for ids in targets))
+    counts = (sum(len(ids) + 1 for ids in side) for side in (sources, targets))
+    return Batch(SourceBatch.of(sources_of(sources)), TargetBatch.of(targets), *counts)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data import TokenStore, collate, eval_batches, plan_epoch
+from dragoman.data import TokenStore, collate, collate_causal, eval_batches, plan_epoch
+from dragoman.sequences import SPECIALS, Direction, Source, SourceBatch, Specials, TargetBatch
 
 lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=60)
 
@@ -104,28 +106,71 @@ def test_a_million_pairs_are_planned_in_seconds() -> None:
 def test_a_batch_is_framed_and_padded(tmp_path: Path) -> None:
     store = TokenStore.write(tmp_path / "s", [([5, 6, 7], [8]), ([], [9, 9])], vocabulary_size=10)
     batch = collate(store, np.array([1, 0]))
-    assert batch.source.tolist() == [[3, 0, 0, 0], [5, 6, 7, 3]]
-    assert batch.target.tolist() == [[2, 9, 9, 3], [2, 8, 3, 0]]
-    assert batch.source.dtype == batch.target.dtype == torch.int64
-    assert (batch.source_tokens, batch.target_tokens) == (5, 5)
-    assert batch.target_tokens == int((batch.target[:, 1:] != 0).sum())
-    assert batch.source_tokens == int((batch.source != 0).sum())
-    assert batch.to("meta").source.device.type == "meta"
+    assert batch.source.ids.tolist() == [[3, 0, 0, 0], [5, 6, 7, 3]]
+    assert batch.target.ids.tolist() == [[2, 9, 9, 3], [2, 8, 3, 0]]
+    assert batch.source.ids.dtype == batch.target.ids.dtype == torch.int64
+    assert (len(batch), batch.source_tokens, batch.target_tokens) == (2, 5, 5)
+    assert batch.target_tokens == int(batch.label_mask.sum())
+    assert batch.source_tokens == int(batch.source.mask.sum())
+    moved = batch.to("meta")
+    assert {part.device.type for side in (moved.source, moved.target) for part in (side.ids, side.mask)} == {"meta"}
+
+
+OTHER = Specials(pad=9, unk=1, bos=8, eos=0)
+ids = st.lists(st.integers(4, 9), max_size=5)
+
+
+@given(
+    st.lists(st.tuples(ids, st.lists(ids, max_size=2), ids), min_size=1, max_size=4),
+    st.sampled_from([tuple(Direction)[:1], tuple(Direction)[1:], tuple(Direction)]),
+    st.sampled_from([SPECIALS, OTHER]),
+)
+def test_a_batch_is_what_the_types_make_of_the_pairs(
+    rows: list[tuple[list[int], list[list[int]], list[int]]], directions: tuple[Direction, ...], specials: Specials
+) -> None:
+    sources = [Source(tuple(own), tuple(map(tuple, matches)), specials) for own, matches, _ in rows]
+    targets = [target for *_, target in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = [(source.joined, target) for source, target in zip(sources, targets, strict=True)]
+        store = TokenStore.write(Path(folder) / "s", pairs, vocabulary_size=10)
+        batch = collate(store, range(len(rows)), directions, specials)
+    source, target = SourceBatch.of(sources), TargetBatch.of(targets, specials, directions)
+    assert batch.target.directions == directions
+    for found, expected in ((batch.source, source), (batch.target, target)):
+        assert torch.equal(found.ids, expected.ids)
+        assert torch.equal(found.mask, expected.mask)
+    assert (batch.source_tokens, batch.target_tokens) == (int(source.mask.sum()), int(target.label_mask.sum()))
+
+
+def test_repeated_pairs_come_one_copy_after_the_other_in_each_direction(tmp_path: Path) -> None:
+    store = TokenStore.write(tmp_path / "s", [([5, 6], [7, 8, 9]), ([4], [5])], vocabulary_size=10)
+    once = collate(store, [0, 1], tuple(Direction))
+    twice = once.repeat(2)
+    again = collate(store, [0, 1, 0, 1], tuple(Direction))
+    assert (twice.source_tokens, twice.target_tokens) == (again.source_tokens, again.target_tokens)
+    for found, expected in ((twice.source, again.source), (twice.target, again.target)):
+        assert torch.equal(found.ids, expected.ids)
+        assert torch.equal(found.mask, expected.mask)
+    lines = collate_causal(store, [0, 1]).repeat(2)
+    expected = collate_causal(store, [0, 1, 0, 1])
+    assert lines.target_tokens == expected.target_tokens
+    for name in ("ids", "mask", "labels", "label_mask"):
+        assert torch.equal(getattr(lines, name), getattr(expected, name))
 
 
 def test_targets_may_come_once_more_from_their_end(tmp_path: Path) -> None:
     store = TokenStore.write(tmp_path / "s", [([5, 6, 7], [8, 4]), ([], []), ([4], [9, 8, 7])], vocabulary_size=10)
-    batch = collate(store, [0, 1, 2], right_to_left=True)
+    batch = collate(store, [0, 1, 2], tuple(Direction))
     once = collate(store, [0, 1, 2])
-    assert batch.source.tolist() == once.source.tolist()
-    assert batch.target[:3].tolist() == once.target.tolist()
+    assert batch.source.ids.tolist() == once.source.ids.tolist()
+    assert batch.target.ids[:3].tolist() == once.target.ids.tolist()
     # What stands between `<s>` and `</s>` is the same, the other way round: reading it begins with `</s>`.
-    assert batch.target[3:].tolist() == [[3, 4, 8, 2, 0], [3, 2, 0, 0, 0], [3, 7, 8, 9, 2]]
+    assert batch.target.ids[3:].tolist() == [[3, 4, 8, 2, 0], [3, 2, 0, 0, 0], [3, 7, 8, 9, 2]]
     assert (batch.source_tokens, batch.target_tokens) == (once.source_tokens, 2 * once.target_tokens)
-    assert batch.target_tokens == int((batch.labels != 0).sum())
+    assert batch.target_tokens == int((batch.labels != 0).sum()) == int(batch.label_mask.sum())
 
 
 @pytest.mark.parametrize("rows", [[0], [1, 1], [0, 1, 0]])
 def test_rows_keep_the_order_asked_for(tmp_path: Path, rows: list[int]) -> None:
     store = TokenStore.write(tmp_path / "s", [([4], [5]), ([6], [7])], vocabulary_size=10)
-    assert collate(store, rows).source[:, 0].tolist() == [[4, 6][row] for row in rows]
+    assert collate(store, rows).source.ids[:, 0].tolist() == [[4, 6][row] for row in rows]

@@ -29,7 +29,8 @@ def framed(lengths: list[int], seed: int = 0) -> np.ndarray:
 def masked(lengths: list[int], key: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ids = framed(lengths)
     numbers = np.arange(len(lengths))
-    return ids, *mask_pieces(ids, np.array(lengths), numbers, key=key, vocabulary=VOCABULARY)
+    read, chosen = mask_pieces(ids, np.array(lengths), numbers, key=key, vocabulary=VOCABULARY)
+    return ids, read, chosen
 
 
 def within(count: int, of: int, share: float) -> bool:
@@ -39,10 +40,8 @@ def within(count: int, of: int, share: float) -> bool:
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=20), st.integers(0, 2**63 - 1))
-def test_only_pieces_are_chosen_and_labels_are_what_stood_there(lengths: list[int], key: int) -> None:
-    ids, read, labels = masked(lengths, key)
-    chosen = labels != PAD
-    assert (labels[chosen] == ids[chosen]).all()
+def test_only_pieces_are_chosen_and_all_others_are_read(lengths: list[int], key: int) -> None:
+    ids, read, chosen = masked(lengths, key)
     assert (read[~chosen] == ids[~chosen]).all()
     assert not chosen[ids < FIRST_PIECE].any(), "neither </s> nor padding is hidden"
     replaced = read[chosen & (read != MASK)]
@@ -54,8 +53,7 @@ def test_only_pieces_are_chosen_and_labels_are_what_stood_there(lengths: list[in
 
 def test_15_percent_are_chosen_and_80_10_10_of_these_are_hidden_replaced_and_left() -> None:
     lengths = [7 + i % 40 for i in range(6000)]
-    ids, read, labels = masked(lengths)
-    chosen = labels != PAD
+    ids, read, chosen = masked(lengths)
     count = int(chosen.sum())
     assert count > 20_000
     # Each line differs from its 15 % by the rounding of one number at most.
@@ -82,13 +80,17 @@ def test_a_line_is_hidden_alike_in_any_batch_and_otherwise_with_another_key(tmp_
         width = some.ids.shape[1]
         assert some.ids.equal(whole.ids[list(rows), :width])
         assert some.labels.equal(whole.labels[list(rows), :width])
-        assert some.target_tokens == int((some.labels != PAD).sum())
-        assert some.source_tokens == int((some.ids != PAD).sum())
+        assert some.label_mask.equal(whole.label_mask[list(rows), :width])
+        assert some.target_tokens == int(some.label_mask.sum())
+        assert some.source_tokens == int(some.mask.sum())
+        assert some.mask.equal(some.ids != PAD)
     other = collate_masked(store, range(30), key=6, vocabulary=VOCABULARY)
-    assert not other.labels.equal(whole.labels)
+    assert not other.label_mask.equal(whole.label_mask)
+    for row, line in enumerate(lines):
+        assert whole.labels[row, : len(line)].tolist() == line
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_at_least_one_piece_of_the_shortest_line_is_chosen(length: int) -> None:
-    _, _, labels = masked([length] * 200)
-    assert ((labels != PAD).sum(1) == 1).all()
+    _, _, chosen = masked([length] * 200)
+    assert (chosen.sum(1) == 1).all()

@@ -19,8 +19,10 @@ from dragoman.inspection.trace import Text
 from dragoman.inspection.walk import WIDTH
 from dragoman.language import Completer
 from dragoman.memory import make_datastore
+from dragoman.models import for_direction
 from dragoman.nn import Transformer
 from dragoman.search import hypothesis_score
+from dragoman.sequences import Direction
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
 from end_to_end import small
@@ -64,7 +66,7 @@ def test_both_readings_and_the_score_are_what_the_model_and_the_formula_say(
         ids = translator.tokenizers.target.encode(one.text)
         assert one.length == len(ids) + 1
         assert one.log_probability == pytest.approx(log_probability(model, SOURCE, [BOS, *ids, EOS]))
-        behind = log_probability(model.turned(), SOURCE, [EOS, *ids[::-1], BOS])
+        behind = log_probability(for_direction(model, Direction.RIGHT_TO_LEFT), SOURCE, [EOS, *ids[::-1], BOS])
         assert one.right_to_left == pytest.approx(behind)
         assert one.alone == pytest.approx(hypothesis_score(one.log_probability, one.length, alpha, formula))
         # As the line above the table has it.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragoman.nn import causal_mask, combine_masks, padding_mask
+from dragoman.nn import causal_mask, combine_masks, key_mask, padding_mask
 
 
 def test_padding_is_hidden():
@@ -11,6 +11,11 @@ def test_padding_is_hidden():
         [[[True, True, False]]],
         [[[True, False, False]]],
     ]
+
+
+def test_what_is_no_token_is_hidden_from_every_query_and_head():
+    tokens = torch.tensor([[True, False, True]])
+    assert key_mask(tokens).tolist() == [[[[True, False, True]]]]
 
 
 def test_the_future_is_hidden():

@@ -134,4 +134,49 @@ def test_three_way_tying_leaves_one_matrix():
 def test_shapes_are_checked_in_tests():
     model = build()
     with pytest.raises(Exception, match=r"(?i)type"):
-        model(ids(2, 5), ids(3, 5))
+        model(ids(2, 5), ids(2, 5)[0])
+    with pytest.raises(Exception, match=r"(?i)type"):
+        model(ids(2, 5), ids(2, 5), torch.ones(2, 4, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("targets", [1, 3, 4])
+def test_each_source_has_one_target(targets):
+    model = build()
+    with pytest.raises(ValueError, match=f"each source needs a target, got 2 sources and {targets} targets"):
+        model.hidden(ids(2, 5), ids(targets, 5))
+
+
+@settings(max_examples=20)
+@given(shapes)
+def test_masks_given_are_masks_derived(shape):
+    model = build(**shape)
+    source, target = ids(3, 8), ids(3, 6)
+    source[0, 4:], target[0, 3:] = PAD, PAD
+    masks = source != PAD, target != PAD
+    assert torch.equal(model(source, target, *masks), model(source, target))
+    assert torch.equal(model.encode(source, masks[0])[0], model.encode(source)[0])
+    states = model.start(source, masks[0]), model.start(source)
+    assert torch.equal(*(model.step(state, target[:, 0]) for state in states))
+
+
+@pytest.mark.parametrize("family", ["causal", "masked"])
+def test_a_mask_given_to_a_model_of_one_text_is_the_one_derived(family):
+    model, text = build(family), ids(3, 8)
+    text[0, 4:] = PAD
+    assert torch.equal(model(text, text != PAD), model(text))
+
+
+def test_a_mask_says_what_is_padding_whatever_the_ids_are():
+    model = build()
+    source, target = ids(2, 8), ids(2, 6)
+    source[:, 2], target[:, 3] = PAD, PAD  # in the middle: a token of a vocabulary that pads with another id
+    source[1, 5:], target[1, 5:] = 7, 7  # what that one pads with
+    masks = torch.ones(2, 8, dtype=torch.bool), torch.ones(2, 6, dtype=torch.bool)
+    masks[0][1, 5:], masks[1][1, 5:] = False, False
+    found = model(source, target, *masks)
+    alone = model(source[1:, :5], target[1:, :5], masks[0][1:, :5], masks[1][1:, :5])
+    assert (found[1:, :5] - alone).abs().max() <= 1e-12
+    changed = source.clone()
+    changed[:, 2] = 9
+    assert not torch.allclose(model(changed, target, *masks), found), "the token with that id is read"
+    assert not torch.allclose(model(source, target), found)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
+from dragoman.translation.runner import Runner
 
 from dragoman.config import DecodingConfig
 from dragoman.engines import NativeEngine
 from dragoman.engines.native import load_library
 from dragoman.engines.native.searching import read_whole
 from dragoman.errors import ConfigError
+from dragoman.models import for_direction
 from dragoman.nn import Transformer
 from dragoman.search.hypothesis import Hypothesis, IdRequest, make_hypothesis
 from dragoman.search.reranking import in_directions, search_both_ways
+from dragoman.sequences import Direction
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
-from dragoman.translation.runner import Runner
 from end_to_end import small
 
 
@@ -31,7 +33,9 @@ def behind(model: Transformer, source: list[int], output: tuple[int, ...]) -> fl
     """The log-probability of an output from its end to its beginning, one whole pass over it."""
     framed = torch.tensor([[EOS, *output[::-1], BOS]])
     with torch.no_grad():
-        log_probs = model.turned()(torch.tensor([[*source, EOS]]), framed[:, :-1]).log_softmax(-1)
+        log_probs = for_direction(model, Direction.RIGHT_TO_LEFT)(
+            torch.tensor([[*source, EOS]]), framed[:, :-1]
+        ).log_softmax(-1)
     return float(log_probs[0].gather(1, framed[0, 1:, None]).sum())
 
 
@@ -92,7 +96,7 @@ def test_an_ensemble_reads_backwards_together(decoder: str) -> None:
         output = target.encode(one.text)
         framed = torch.tensor([[EOS, *output[::-1], BOS]])
         with torch.no_grad():
-            models = [model.turned() for model in translator.transformers]
+            models = [for_direction(model, Direction.RIGHT_TO_LEFT) for model in translator.transformers]
             each = [model(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1) for model in models]
         value = float(torch.stack(each).mean(0).log()[0].gather(1, framed[0, 1:, None]).sum())
         assert one.score == pytest.approx(0.3 * one.log_probability + 0.7 * value, abs=1e-9)
@@ -142,7 +146,7 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     model = small.model(small.shape(small.word_pair(), **ends)).float()
     assert isinstance(model, Transformer)
     sources = [[4, 5, 6, EOS], [7, EOS]]
-    whole = read_whole(NativeEngine(model.turned()).native, sources, outputs)
+    whole = read_whole(NativeEngine(for_direction(model, Direction.RIGHT_TO_LEFT)).native, sources, outputs)
     runs = [
         Runner([model], engine, "float32").read_backwards(sources, outputs) for engine in ("native", "packed", "module")
     ]
@@ -166,7 +170,10 @@ def test_pairs_are_scored_by_both_readings(decoder: str, members: int) -> None:
         ids, output = tokenizers.source.encode(one.source), tokenizers.target.encode(one.target)
         framed = torch.tensor([[EOS, *output[::-1], BOS]])
         with torch.no_grad():
-            each = [model.turned()(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1) for model in models]
+            each = [
+                for_direction(model, Direction.RIGHT_TO_LEFT)(torch.tensor([[*ids, EOS]]), framed[:, :-1]).softmax(-1)
+                for model in models
+            ]
         log_probs = torch.stack(each).mean(0).log()[0].gather(1, framed[0, 1:, None])
         assert one.right_to_left == pytest.approx(float(log_probs.sum()), abs=1e-9)
     (alone,) = Translator(models, tokenizers).score(sources[:1], targets[:1])

@@ -49,6 +49,33 @@ def test_directions_are_named() -> None:
     assert torch.equal(batch.inputs[:, 1:], batch.labels[:, :-1])
 
 
+def test_blocks_are_of_one_direction_each() -> None:
+    batch = TargetBatch.of([[5, 6], [7], [8]], directions=tuple(Direction))
+    assert (batch.per_source, batch.sources, len(batch)) == (2, 3, 6)
+    for direction, block in zip(Direction, batch.blocks(), strict=True):
+        alone = TargetBatch.of([[5, 6], [7], [8]], directions=(direction,))
+        assert block.directions == (direction,)
+        assert torch.equal(block.ids, alone.ids)
+        assert torch.equal(block.mask, alone.mask)
+        assert torch.equal(block.label_mask, block.labels != SPECIALS.pad)
+
+
+def test_repeated_sources_have_their_targets_with_each_copy() -> None:
+    sources = SourceBatch.of(sources_of([[5], [6]])).repeat(2)
+    assert sources.ids[:, 0].tolist() == [5, 6, 5, 6]
+    ids = torch.tensor([[2, n, 3] for n in range(4, 12)])  # two sources, two candidates, two directions
+    batch = TargetBatch(ids, torch.ones_like(ids, dtype=torch.bool), tuple(Direction), 2).repeat(2)
+    assert batch.ids[:, 1].tolist() == [4, 5, 4, 5, 6, 7, 6, 7, 8, 9, 8, 9, 10, 11, 10, 11]
+    assert (batch.sources, batch.candidates, batch.mask.shape) == (4, 2, batch.ids.shape)
+
+
+@pytest.mark.parametrize("given", [{"candidates": 2}, {"directions": tuple(Direction)}, {"directions": ()}])
+def test_rows_are_as_many_as_is_said(given: dict[str, object]) -> None:
+    ids = torch.ones(3, 2, dtype=torch.long)
+    with pytest.raises(ValueError, match="3 rows are not"):
+        TargetBatch(ids, ids.bool(), **given)
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_few_rows(count: int) -> None:
     assert SourceBatch.of(sources_of([[4]] * count)).ids.shape == (count, 2 * count)

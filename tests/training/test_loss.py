@@ -43,6 +43,19 @@ def test_loss_and_gradients_are_those_of_the_full_logits(seed, bias, smoothing, 
     assert sums.correct == int((logits[real].argmax(-1) == flat[real]).sum())
 
 
+def test_labels_count_where_the_mask_says_so():
+    torch.manual_seed(0)
+    generator = nn.Linear(4, 7).double()
+    hidden, labels = torch.randn(2, 5, 4, dtype=torch.double), torch.randint(0, 7, (2, 5))
+    labels[0] = 0  # a token here, whatever pads other vocabularies
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    found = smoothed_cross_entropy(hidden, generator, labels, 0.1, mask=mask)
+    logits = generator(hidden)[mask]
+    plain = F.cross_entropy(logits, labels[mask], label_smoothing=0.1, reduction="sum")
+    assert float(found.loss.detach()) == pytest.approx(float(plain.detach()), abs=1e-10)
+    assert found.count == 7
+
+
 def test_without_gradients_nothing_is_kept():
     generator = nn.Linear(4, 7)
     with torch.no_grad():

@@ -14,7 +14,9 @@ from dragoman.config import ModelConfig, make_config
 from dragoman.data import Batch
 from dragoman.errors import ConfigError
 from dragoman.models import build_model
+from dragoman.sequences import SourceBatch, TargetBatch
 from dragoman.training import r_drop, train
+from dragoman.training.fast import module_hidden
 from dragoman.training.loss import smoothed_cross_entropy
 from dragoman.training.r_drop import agreeing_cross_entropy
 from dragoman.training.step import batch_loss
@@ -68,6 +70,19 @@ def test_two_equal_passes_are_one(weight):
     assert (twice.correct, twice.count) == (once.correct, once.count)
 
 
+@torch.no_grad()
+def test_labels_count_where_the_mask_says_so():
+    torch.manual_seed(0)
+    generator = nn.Linear(4, 7).double()
+    both, labels = torch.randn(2, 2, 5, 4, dtype=torch.double), torch.randint(0, 7, (2, 5))
+    mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    found = agreeing_cross_entropy(*both, generator, labels, weight=3.0, mask=mask)
+    parts = [agreeing_cross_entropy(*both[:, n : n + 1, :to], generator, labels[n : n + 1, :to], weight=3.0, pad=-1)
+             for n, to in enumerate((5, 2))]  # fmt: skip
+    assert float(found.loss) == pytest.approx(sum(float(one.loss) for one in parts), abs=1e-12)
+    assert found.count == 7
+
+
 def test_bfloat16_products_give_float32_sums_and_gradients():
     torch.manual_seed(0)
     generator = nn.Linear(16, 50)
@@ -118,12 +133,13 @@ def test_an_update_sees_each_pair_twice_under_different_dropout():
     torch.manual_seed(0)
     model = build_model(config).double()
     ids = torch.randint(4, 20, (3, 6))
-    batch = Batch(ids, ids, 18, 15)
+    real = torch.ones(3, 6, dtype=torch.bool)
+    batch = Batch(SourceBatch(ids, real), TargetBatch(ids, real), 18, 15)
     passes = []
 
-    def hidden(*inputs):
-        passes.append([len(part) for part in inputs])
-        return model.hidden(*inputs)
+    def hidden(batch):
+        passes.append([len(batch.source), len(batch.target)])
+        return module_hidden(model, batch)
 
     apart = batch_loss(model, batch, 0.1, hidden, r_drop=5.0)
     torch.manual_seed(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,11 +11,12 @@ from runs import assert_goes_on_bit_for_bit, small_config, write_corpus
 
 from dragoman import Translator
 from dragoman.config import ModelConfig, make_config
-from dragoman.data import Batch, TokenStore, collate
+from dragoman.data import TokenStore, collate
 from dragoman.errors import ConfigError, ModelError
-from dragoman.models import build_model
+from dragoman.models import build_model, for_direction
 from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
+from dragoman.sequences import Direction
 from dragoman.text.tokenizer import EOS
 from dragoman.training import train
 from dragoman.training.resuming import config_hash
@@ -40,20 +42,19 @@ def store(tmp_path) -> TokenStore:
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0])
-def test_the_loss_is_that_of_both_readings(model, store, weight):
-    task = Translating(right_to_left=True)
-    both = task.batch(store, [0, 1, 2], 5)
-    assert isinstance(both, Batch)
-    forwards, backwards = both.target.chunk(2)
-    alone = [(model, Batch(both.source, forwards, 0, 0)), (model.turned(), Batch(both.source, backwards, 0, 0))]
-    found = batch_loss(model, both, 0.1, r_drop=weight)
-    parts = [batch_loss(reader, one, 0.1, r_drop=weight) for reader, one in alone]
+def test_the_loss_is_that_of_both_directions(model, store, weight):
+    both = Translating(tuple(Direction)).batch(store, [0, 1, 2], 5)
+    found, parts = batch_loss(model, both, 0.1, r_drop=weight), []
+    for block in both.target.blocks():
+        # To what reads a direction, it is the one from left to right.
+        alone = replace(both, target=replace(block, directions=(Direction.LEFT_TO_RIGHT,)))
+        parts.append(batch_loss(for_direction(model, block.directions[0]), alone, 0.1, r_drop=weight))
     assert float(found.loss.detach()) == pytest.approx(float(sum(one.loss for one in parts).detach()), abs=1e-9)
     assert (found.nll, found.count) == (pytest.approx(sum(one.nll for one in parts)), both.target_tokens)
 
 
-@pytest.mark.parametrize("task", [Translating(right_to_left=True), Translating()])
-def test_two_passes_of_a_reading_meet_two_encodings(model, store, task):
+@pytest.mark.parametrize("task", [Translating(tuple(Direction)), Translating()])
+def test_two_passes_over_a_target_meet_two_encodings(model, store, task):
     for name, part in model.named_modules():
         if isinstance(part, Dropout) and name.startswith("encoder"):
             part.p = 0.5  # and none elsewhere
@@ -65,9 +66,9 @@ def test_two_passes_of_a_reading_meet_two_encodings(model, store, task):
 
 
 def test_validation_reads_from_left_to_right_alone(store):
-    batch, plain = Translating(right_to_left=True).batch(store, [0, 1], None), collate(store, [0, 1])
-    assert isinstance(batch, Batch)
-    assert torch.equal(batch.target, plain.target)
+    batch, plain = Translating(tuple(Direction)).batch(store, [0, 1], None), collate(store, [0, 1])
+    assert batch.target.directions == (Direction.LEFT_TO_RIGHT,)
+    assert torch.equal(batch.target.ids, plain.target.ids)
 
 
 def test_only_pairs_have_two_ends():
@@ -75,20 +76,6 @@ def test_only_pairs_have_two_ends():
         ModelConfig.from_dict({"family": "causal", "right_to_left": True})
     with pytest.raises(ConfigError, match="is for models with right_to_left = true"):
         ModelConfig.from_dict({"right_to_left": False, "right_to_left_decoder": "own"})
-
-
-def test_a_decoder_of_its_own_is_another_one_beside_what_is_shared(model):
-    turned, own = model.turned(), model.right_to_left_decoder
-    if own is None:
-        assert turned is model
-        return
-    assert turned.decoder is own
-    assert not {id(one) for one in own.parameters()} & {id(one) for one in model.decoder.parameters()}
-    assert turned.encoder is model.encoder
-    assert turned.generator is model.generator
-    source, target = torch.tensor([[4, 5, 6, EOS]]), torch.tensor([[EOS, 7, 8]])
-    assert not torch.allclose(turned(source, target), model(source, target))
-    assert (model.train().turned().training, model.eval().turned().training) == (True, False)
 
 
 @pytest.mark.parametrize("decoder", ["shared", "own"])
@@ -107,10 +94,10 @@ def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path, decoder)
     answers = (tmp_path / "dev_target.txt").read_text(encoding="utf-8").splitlines()
     source, target = translator.tokenizers.source, translator.tokenizers.target
     framed = [[*source.encode(text), EOS] for text in texts]
-    wanted, turned = ([tuple(target.encode(one)) for one in some] for some in (answers, texts))
-    right, wrong = zip(*translator.runner.read_backwards(framed, list(zip(wanted, turned, strict=True))), strict=True)
+    wanted, others = ([tuple(target.encode(one)) for one in some] for some in (answers, texts))
+    right, wrong = zip(*translator.runner.read_backwards(framed, list(zip(wanted, others, strict=True))), strict=True)
     # An answer is likely from its end too, and far likelier than what is not one.
-    differ = [row for row, text in enumerate(texts) if wanted[row] != turned[row]]
+    differ = [row for row, text in enumerate(texts) if wanted[row] != others[row]]
     assert sum(right[row] > wrong[row] + 2 for row in differ) >= 0.9 * len(differ)
     plain = translator.translate_with(texts, translator.options({"right_to_left_weight": 0.0}))
     ranked = translator.translate(texts)

@@ -101,7 +101,8 @@ def test_the_loss_of_training_pairs_is_that_of_pairs_from_all_over_the_corpus(tm
         ):
             rows = np.linspace(0, len(store) - 1, len(data.dev)).astype(int)
             batch = Translating().batch(store, rows, None)
-            log_probs, real = model(*batch.inputs).log_softmax(-1), batch.labels != PAD
+            log_probs = model(batch.source.ids, batch.target.inputs).log_softmax(-1)
+            real = batch.labels != PAD
             by_hand = -log_probs[real].gather(1, batch.labels[real][:, None]).mean()
             assert loss == pytest.approx(float(by_hand), rel=1e-4)
             assert accuracy == pytest.approx(float((log_probs.argmax(-1) == batch.labels)[real].float().mean()))

@@ -9,8 +9,10 @@ import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.memory import make_datastore
+from dragoman.models import for_direction
 from dragoman.nn import Transformer
 from dragoman.search import hypothesis_score
+from dragoman.sequences import Direction
 from dragoman.studies.judge import error_kinds
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, SPECIALS
@@ -49,7 +51,7 @@ def test_targets_are_scored_as_the_search_scores_what_it_finds(
         value = one_pass(made.transformers, source, [BOS, *target, EOS])
         assert one.log_probability == pytest.approx(value)
         if decoder is not None and changes["beam_size"] > 1:
-            turned = [each.turned() for each in made.transformers]
+            turned = [for_direction(each, Direction.RIGHT_TO_LEFT) for each in made.transformers]
             behind = one_pass(turned, source, [EOS, *target[::-1], BOS])
             assert one.right_to_left == pytest.approx(behind)
             value = (value + behind) / 2

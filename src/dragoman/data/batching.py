@@ -6,17 +6,17 @@ have seen. Pairs of similar length share a batch, so little is padding (paper se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from dragoman.data.masking import mask_pieces
 from dragoman.data.store import TokenStore
-from dragoman.text.tokenizer import BOS, EOS, PAD
+from dragoman.sequences import SPECIALS, Direction, SourceBatch, Specials, TargetBatch
 
 SOURCE_FRAME, TARGET_FRAME = 1, 2
 # Source lengths are blurred by so much before sorting, so that pairs meet others in each epoch.
@@ -28,36 +28,39 @@ class Batch:
     """Some pairs, framed and padded.
 
     Attributes:
-        source: ids then `</s>`, padded with 0.
-        target: `<s>`, ids, `</s>`, padded with 0: decoder input is `target[:, :-1]`, labels are `target[:, 1:]`. Where
-            targets are learned from their end too, they come once more: `</s>`, the ids from the last to the first,
-            `<s>`.
+        source: what is translated.
+        target: what is to be written, once in each direction that is learned.
         source_tokens: source ids that are not padding, `</s>` counted.
-        target_tokens: labels that are not padding, `</s>` counted and `<s>` not.
+        target_tokens: labels that are not padding, what ends a target counted and what begins it not.
     """
 
-    source: Int64[Tensor, "batch src"]
-    target: Int64[Tensor, "rows tgt"]
+    source: SourceBatch
+    target: TargetBatch
     source_tokens: int
     target_tokens: int
 
-    @property
-    def inputs(self) -> tuple[Int64[Tensor, "batch _"], ...]:
-        """What an encoder-decoder is called with: the source, and the target shifted right."""
-        return self.source, self.target[:, :-1]
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.source)
 
     @property
     def labels(self) -> Int64[Tensor, "rows labels"]:
-        """The target shifted left."""
-        return self.target[:, 1:]
+        """The targets shifted left."""
+        return self.target.labels
+
+    @property
+    def label_mask(self) -> Bool[Tensor, "rows labels"]:
+        """Where there is something to be predicted."""
+        return self.target.label_mask
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on a device."""
-        return replace(
-            self,
-            source=self.source.to(device),
-            target=self.target.to(device),
-        )
+        """Return the same batch on a device."""
+        return replace(self, source=self.source.to(device), target=self.target.to(device))
+
+    def repeat(self, times: int) -> Batch:
+        """Return all pairs so many times; in each block of targets one copy follows the other, as in the sources."""
+        counts = self.source_tokens * times, self.target_tokens * times
+        return Batch(self.source.repeat(times), self.target.repeat(times), *counts)
 
 
 @dataclass(frozen=True)
@@ -66,24 +69,36 @@ class TextBatch:
 
     Attributes:
         ids: what the model reads.
-        labels: what it is to predict at each place; 0, the padding, where nothing.
-        target_tokens: labels that are not padding.
+        mask: True where it has tokens.
+        labels: what it is to predict at each place; of no meaning where nothing.
+        label_mask: True where there is something to be predicted.
+        target_tokens: how many labels that are.
         source_tokens: ids that an encoder reads, `</s>` counted; 0 for a decoder.
     """
 
     ids: Int64[Tensor, "batch tgt"]
+    mask: Bool[Tensor, "batch tgt"]
     labels: Int64[Tensor, "batch tgt"]
+    label_mask: Bool[Tensor, "batch tgt"]
     target_tokens: int
     source_tokens: int = 0
 
-    @property
-    def inputs(self) -> tuple[Int64[Tensor, "batch _"], ...]:
-        """What the model is called with."""
-        return (self.ids,)
+    def __len__(self) -> int:
+        """Return the number of lines."""
+        return len(self.ids)
 
     def to(self, device: torch.device | str) -> TextBatch:
-        """The same batch on a device."""
-        return replace(self, ids=self.ids.to(device), labels=self.labels.to(device))
+        """Return the same batch on a device."""
+        return self._each(lambda rows: rows.to(device))
+
+    def repeat(self, times: int) -> TextBatch:
+        """Return all lines so many times, one copy of the batch after the other."""
+        counts = {"target_tokens": self.target_tokens * times, "source_tokens": self.source_tokens * times}
+        return replace(self._each(lambda rows: rows.repeat(times, 1)), **counts)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> TextBatch:
+        names = ("ids", "mask", "labels", "label_mask")
+        return replace(self, **{name: change(getattr(self, name)) for name in names})
 
 
 def plan_epoch(
@@ -96,7 +111,7 @@ def plan_epoch(
     accumulate: int = 1,
     world_size: int = 1,
 ) -> list[list[np.ndarray]]:
-    """Every update of an epoch.
+    """Return every update of an epoch.
 
     Each pair comes exactly once. In each micro-batch rows x longest framed target and rows x longest framed source are
     at most `batch_tokens`; a pair that is longer than that alone is a batch by itself. Batches of all lengths are
@@ -129,7 +144,7 @@ def plan_epoch(
 def eval_batches(
     source_lengths: np.ndarray, target_lengths: np.ndarray | None = None, *, batch_tokens: int
 ) -> list[np.ndarray]:
-    """Batches by length, longest first, always the same: for validation and translation.
+    """Return batches by length, longest first, always the same: for validation and translation.
 
     Args:
         source_lengths: unframed tokens of each source [rows].
@@ -145,53 +160,75 @@ def eval_batches(
     return _pack(source[order], target[order], batch_tokens, order)[::-1]
 
 
-def collate(store: TokenStore, indices: np.ndarray | Sequence[int], *, right_to_left: bool = False) -> Batch:
-    """The pairs at some indices as a batch, their targets from left to right, or in both directions."""
+def collate(
+    store: TokenStore,
+    indices: np.ndarray | Sequence[int],
+    directions: tuple[Direction, ...] = (Direction.LEFT_TO_RIGHT,),
+    specials: Specials = SPECIALS,
+) -> Batch:
+    """Return the pairs at some indices as a batch, each target once in each of some directions.
+
+    It holds what `SourceBatch.of` and `TargetBatch.of` would make of the same pairs, several times sooner. A store has
+    sources with their fuzzy matches joined to them, as an encoder reads them.
+    """
     sources = [store.source(int(i)) for i in indices]
     targets = [store.target(int(i)) for i in indices]
-    source, target = _padded(sources, start=None), _padded(targets, start=BOS)
-    labels = sum(map(len, targets)) + len(targets)
-    if right_to_left:
-        target = torch.cat([target, _padded([ids[::-1] for ids in targets], start=EOS, end=BOS)])
-        labels *= 2
-    return Batch(source, target, sum(map(len, sources)) + len(sources), labels)
+    source = SourceBatch(*_padded(sources, None, specials.eos, specials.pad))
+    blocks = []
+    for direction in directions:
+        ordered = targets if direction is Direction.LEFT_TO_RIGHT else [ids[::-1] for ids in targets]
+        blocks.append(_padded(ordered, *direction.frame(specials), specials.pad))
+    ids, mask = (torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*blocks, strict=True))
+    labels = (sum(map(len, targets)) + len(targets)) * len(directions)
+    return Batch(source, TargetBatch(ids, mask, directions), sum(map(len, sources)) + len(sources), labels)
 
 
-def collate_causal(store: TokenStore, indices: np.ndarray | Sequence[int]) -> TextBatch:
-    """The lines at some indices for a decoder: it reads `<s>` and the line, the labels are the line and `</s>`."""
+def collate_causal(store: TokenStore, indices: np.ndarray | Sequence[int], specials: Specials = SPECIALS) -> TextBatch:
+    """Return the lines at some indices for a decoder: it reads `<s>` and a line, the labels are the line and `</s>`."""
     lines = [store.target(int(i)) for i in indices]
-    framed = _padded(lines, start=BOS)
-    return TextBatch(framed[:, :-1], framed[:, 1:], sum(map(len, lines)) + len(lines))
+    framed, mask = _padded(lines, *Direction.LEFT_TO_RIGHT.frame(specials), specials.pad)
+    return TextBatch(framed[:, :-1], mask[:, :-1], framed[:, 1:], mask[:, 1:], sum(map(len, lines)) + len(lines))
 
 
-def collate_masked(store: TokenStore, indices: np.ndarray | Sequence[int], *, key: int, vocabulary: int) -> TextBatch:
-    """The lines at some indices for an encoder: it reads them with pieces hidden, which are the labels.
+def collate_masked(
+    store: TokenStore,
+    indices: np.ndarray | Sequence[int],
+    *,
+    key: int,
+    vocabulary: int,
+    specials: Specials = SPECIALS,
+) -> TextBatch:
+    """Return the lines at some indices for an encoder: it reads them with pieces hidden, which are the labels.
 
     Args:
         store: the lines.
         indices: which of them.
         key: of the draw; a line is hidden alike in any batch, by its index and this.
         vocabulary: its size, special ids included; `<mask>` is one.
+        specials: of that vocabulary.
     """
     lines = [store.target(int(i)) for i in indices]
-    framed = _padded(lines, start=None)
+    framed, mask = _padded(lines, None, specials.eos, specials.pad)
     lengths = np.array([len(line) for line in lines], dtype=np.int64)
     numbers = np.asarray(indices, dtype=np.int64)
-    ids, labels = mask_pieces(framed.numpy(), lengths, numbers, key=key, vocabulary=vocabulary)
+    ids, chosen = mask_pieces(framed.numpy(), lengths, numbers, key=key, vocabulary=vocabulary)
     read = int(lengths.sum()) + len(lines)
-    return TextBatch(torch.from_numpy(ids), torch.from_numpy(labels), int((labels != PAD).sum()), read)
+    return TextBatch(torch.from_numpy(ids), mask, framed, torch.from_numpy(chosen), int(chosen.sum()), read)
 
 
-def _padded(rows: Sequence[np.ndarray], *, start: int | None, end: int = EOS) -> Tensor:
-    shift = start is not None
-    width = max(map(len, rows), default=0) + 1 + shift
-    padded = np.full((len(rows), width), PAD, dtype=np.int64)
-    if start is not None:
-        padded[:, 0] = start
-    for row, ids in zip(padded, rows, strict=True):
-        row[shift : shift + len(ids)] = ids
-        row[shift + len(ids)] = end
-    return torch.from_numpy(padded)
+def _padded(
+    rows: Sequence[np.ndarray], begin: int | None, end: int, pad: int
+) -> tuple[Int64[Tensor, "rows width"], Bool[Tensor, "rows width"]]:
+    """Rows of ids, each in its frame, and where there are tokens."""
+    first = 0 if begin is None else 1
+    ends = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + first
+    places = np.arange(ends.max(initial=first) + 1)
+    padded = np.full((len(rows), len(places)), pad, dtype=np.int64)
+    padded[:, 0] = pad if begin is None else begin
+    if rows:
+        padded[(places >= first) & (places < ends[:, None])] = np.concatenate(rows)
+        padded[np.arange(len(rows)), ends] = end
+    return torch.from_numpy(padded), torch.from_numpy(places <= ends[:, None])
 
 
 def _framed(lengths: np.ndarray, frame: int) -> np.ndarray:

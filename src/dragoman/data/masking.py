@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dragoman.text.tokenizer import MASK, PAD
+from dragoman.text.tokenizer import MASK
 
 SHARE = 0.15
 # Of the chosen pieces so many become <mask>, and so many more another piece; the rest stay.
@@ -33,7 +33,7 @@ def mask_pieces(
         vocabulary: its size; a replacement is drawn evenly from the ids 5 to vocabulary - 1.
 
     Returns:
-        What the model reads, and the labels: the chosen pieces, and 0 everywhere else; both as `ids`.
+        What the model reads, as `ids`, and which pieces are chosen, bool [batch, width].
     """
     width = ids.shape[1]
     wanted = SHARE * lengths + _uniform(key, _COUNT, lines, 1)[:, 0]
@@ -45,7 +45,7 @@ def mask_pieces(
     fate = _uniform(key, _FATE, lines, width)
     others = FIRST_PIECE + (_uniform(key, _PIECE, lines, width) * (vocabulary - FIRST_PIECE)).astype(np.int64)
     hidden = np.where(fate < MASKED, MASK, np.where(fate < MASKED + REPLACED, others, ids))
-    return np.where(chosen, hidden, ids), np.where(chosen, ids, PAD)
+    return np.where(chosen, hidden, ids), chosen
 
 
 def _uniform(key: int, purpose: int, lines: np.ndarray, width: int) -> np.ndarray:

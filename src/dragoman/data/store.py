@@ -1,8 +1,8 @@
 """Tokenised pairs on disk, memory-mapped: a corpus of any size is open at once and costs no memory.
 
 A store is a directory with `source.tokens`, `source.offsets`, `target.tokens`, `target.offsets` (little-endian arrays)
-and `store.json`, which is written last and names the size and SHA-256 of each. Ids are kept unframed; `<s>` and `</s>`
-are put on when a batch is made.
+and `store.json`, which is written last and names the size and SHA-256 of each. Ids are kept unframed, a source as
+`sequences.Source.joined` has it; `<s>` and `</s>` are put on when a batch is made.
 """
 
 from __future__ import annotations

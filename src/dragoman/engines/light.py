@@ -23,7 +23,7 @@ from dragoman.models.description import WEIGHTS
 from dragoman.models.stored import read_arrays
 
 PAD = 0
-DECODER, TURNED = "decoder.", "right_to_left_decoder."
+DECODER, OTHER_DECODER = "decoder.", "right_to_left_decoder."
 PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 # What the drivers of graphics cards put there, those of NVIDIA, of AMD, and of Windows below Linux.
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg")
@@ -54,21 +54,25 @@ def open_light(
         return None
     own = config.has_two_decoders
     try:
-        recipe, turned = (stored_recipe(config, some) for some in _readings(arrays, own=own))
+        recipe, right_to_left = (stored_recipe(config, some) for some in _by_direction(arrays, own=own))
     except NotPlain:
         return None
     chosen, why = native_precision(library, precision)
     asked = "asked for" if engine != "auto" else "its library is compiled"
-    other = partial(NativeModel, turned, chosen) if own else None
-    return NativeSearcher(NativeModel(recipe, chosen), other), f"{asked}; {why}"
+    make_other = partial(NativeModel, right_to_left, chosen) if own else None
+    return NativeSearcher(NativeModel(recipe, chosen), make_other), f"{asked}; {why}"
 
 
-def _readings(weights: Mapping[str, Any], *, own: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _by_direction(weights: Mapping[str, Any], *, own: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """The weights that read from left to right and those that read from right to left, under the same names."""
     if not own:
         return weights, weights
-    plain = {name: one for name, one in weights.items() if not name.startswith(TURNED)}
-    others = {DECODER + name.removeprefix(TURNED): one for name, one in weights.items() if name.startswith(TURNED)}
+    plain = {name: one for name, one in weights.items() if not name.startswith(OTHER_DECODER)}
+    others = {
+        DECODER + name.removeprefix(OTHER_DECODER): one
+        for name, one in weights.items()
+        if name.startswith(OTHER_DECODER)
+    }
     return plain, {name: one for name, one in plain.items() if not name.startswith(DECODER)} | others
 
 

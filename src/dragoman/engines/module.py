@@ -40,7 +40,9 @@ class ModuleEngine:
     @torch.no_grad()
     def start(self, sources: SourceBatch) -> Any:
         """Encode the sources: the state before the first step."""
-        return self.model.start(sources.ids) if isinstance(self.model, Transformer) else self.model.start()
+        if isinstance(self.model, Transformer):
+            return self.model.start(sources.ids, sources.mask)
+        return self.model.start(len(sources))
 
     @torch.no_grad()
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:

@@ -15,7 +15,7 @@ from dragoman.engines.reading import read_recipe
 from dragoman.engines.recipe import TURNING, Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
-from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, Transformer
+from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, StepCache, Transformer
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
 from dragoman.sequences import SourceBatch
 
@@ -61,7 +61,7 @@ class PackedEngine(ModuleEngine):
         """Encode the sources: the state before the first step."""
         recipe = self.recipe
         if recipe.source is None or recipe.encoder is None or not recipe.crosses:
-            return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder])
+            return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder], rows=len(sources))
         mask = sources.mask[:, None, None, :]
         x = self._embed(recipe.source, sources.ids, "source", 0)
         for layer in self._encoder:
@@ -74,23 +74,25 @@ class PackedEngine(ModuleEngine):
             )
             for layer in self._decoder
         ]
-        return DecoderCache(layers, mask)
+        return DecoderCache(layers, mask, rows=len(sources))
 
     @torch.no_grad()
-    def step(
-        self, state: DecoderCache, tokens: Int[Tensor, " batch"]
-    ) -> tuple[Float[Tensor, "batch vocab"], DecoderCache]:
+    def step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], StepCache]:
         """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         log_probs, _, state = self.step_with_outputs(state, tokens)
         return log_probs, state
 
     @torch.no_grad()
     def step_with_outputs(
-        self, state: DecoderCache, tokens: Int[Tensor, " batch"]
-    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], DecoderCache]:
+        self, state: StepCache, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], StepCache]:
         """`step`, and between log-probabilities and state what the decoder gives to the generator."""
-        target = self.recipe.target
-        x = self._embed(target, tokens[:, None], "target", state.length)
+        outputs = state.step(tokens, self._newest)
+        return self._generator(outputs).log_softmax(-1), outputs, state
+
+    def _newest(self, state: DecoderCache, tokens: Tensor) -> Tensor:
+        """What the decoder makes of the newest tokens, whose rows are all at one step."""
+        x = self._embed(self.recipe.target, tokens[:, None], "target", state.length)
         for layer, cache in zip(self._decoder, state.layers, strict=True):
             x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
             if layer.cross is not None and cache.cross is not None:
@@ -98,8 +100,7 @@ class PackedEngine(ModuleEngine):
                 x = attend.residual(x, lambda y, a=attend, f=fixed: a.to_memory(y, f, state.memory_mask))
             x = layer.feed_forward(x)
         state.length += 1
-        outputs = _end(x, self.recipe.decoder)[:, 0]
-        return self._generator(outputs).log_softmax(-1), outputs, state
+        return _end(x, self.recipe.decoder)[:, 0]
 
     def token_log_probabilities(
         self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]

@@ -13,6 +13,7 @@ from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Check
 from dragoman.models import count_parameters
 from dragoman.nn import CausalLM, FeedForward, MaskedLM, MultiHeadAttention, Transformer
+from dragoman.sequences import length_mask
 
 PADDING = 2
 # Larger models are not copied into float64, which takes 8 bytes a parameter.
@@ -28,18 +29,29 @@ Model = Transformer | CausalLM | MaskedLM
 def parallel_logits(
     model: Model, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
 ) -> Float[Tensor, "1 length vocab"]:
-    """Logits at all positions in one pass; a masked model has a source only, a decoder-only one no source."""
+    """Return logits at all positions in one pass; a masked model has a source only, a decoder-only one no source.
+
+    Args:
+        model: in evaluation mode.
+        source, inputs: of one text, so that nothing in them is padding.
+    """
+    return _parallel(model, *((ids, torch.ones_like(ids, dtype=torch.bool)) for ids in (source, inputs)))
+
+
+def _parallel(model: Model, source: tuple[Tensor, Tensor], inputs: tuple[Tensor, Tensor]) -> Tensor:
+    """Of ids and where they are tokens."""
     if isinstance(model, Transformer):
-        return model(source, inputs)
-    return model(source if isinstance(model, MaskedLM) else inputs)
+        return model(source[0], inputs[0], source[1], inputs[1])
+    return model(*(source if isinstance(model, MaskedLM) else inputs))
 
 
 @torch.no_grad()
 def serial_logits(
     model: Transformer | CausalLM, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
 ) -> Float[Tensor, "1 tgt vocab"]:
-    """The same one piece at a time, through the caches."""
-    state = model.start(source) if isinstance(model, Transformer) else model.start()
+    """Return the same one piece at a time, through the caches."""
+    real = torch.ones_like(source, dtype=torch.bool)
+    state = model.start(source, real) if isinstance(model, Transformer) else model.start()
     return torch.stack([model.step(state, inputs[:, place]) for place in range(inputs.shape[1])], dim=1)
 
 
@@ -49,7 +61,7 @@ def checks_of(
     inputs: Int[Tensor, "1 tgt"],
     stages: Sequence[Stage],
 ) -> tuple[Check, ...]:
-    """All proofs for one pass.
+    """Return all proofs for one pass.
 
     Args:
         model: in evaluation mode.
@@ -60,18 +72,24 @@ def checks_of(
     plain = parallel_logits(model, source, inputs)
     shown = next(stage.values for stage in stages if stage.name == "generator")
     assert shown is not None
-    pads = source.new_full((1, PADDING), model.pad)
-    padded = [torch.cat([ids, pads], dim=1) if ids.shape[1] else ids for ids in (source, inputs)]
+    padded = [_with_padding(ids, model.pad) for ids in (source, inputs)]
     checks = [
         *_sums(stages),
         _check("observed", _OBSERVED, plain.cpu(), shown),
-        _check("padded", _PADDED, plain, parallel_logits(model, *padded)[:, : plain.shape[1]]),
+        _check("padded", _PADDED, plain, _parallel(model, *padded)[:, : plain.shape[1]]),
     ]
     if not isinstance(model, MaskedLM):
         checks.append(_check("parallel", _SERIAL, plain, serial_logits(model, source, inputs)))
         if plain.dtype != torch.float64 and count_parameters(model) <= MAX_COPIED:
             checks.append(_in_float64(model, source.cpu(), inputs.cpu()))
     return tuple(checks)
+
+
+def _with_padding(ids: Tensor, pad: int) -> tuple[Tensor, Tensor]:
+    """A text as it is beside a longer one, and where it has tokens."""
+    length, padding = ids.shape[1], PADDING if ids.shape[1] else 0
+    mask = length_mask([length], length + padding, ids.device)
+    return torch.cat([ids, ids.new_full((1, padding), pad)], dim=1), mask
 
 
 def _in_float64(model: Transformer | CausalLM, source: Tensor, inputs: Tensor) -> Check:
@@ -102,7 +120,7 @@ def _sums(stages: Sequence[Stage]) -> list[Check]:
 
 
 def sizes_of(model: nn.Module) -> dict[str, int]:
-    """The sizes of a model by their names, read off its parts."""
+    """Return the sizes of a model by their names, read off its parts."""
     sizes: dict[str, int] = {}
     for side in ("source", "target"):
         tokens = getattr(getattr(model, f"{side}_embedding", None), "tokens", None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.inspection.stage import Stage, make_stage
-from dragoman.nn import causal_mask, combine_masks, padding_mask
+from dragoman.nn import causal_mask, combine_masks, key_mask
+from dragoman.sequences import length_mask
 
 PAD_PIECE = "<pad>"
 
@@ -19,30 +19,31 @@ def mask_stages(
     inputs: Int[Tensor, "1 tgt"],
     pieces: tuple[Sequence[str], Sequence[str]],
     *,
-    pad: int = 0,
     padding: int = 2,
 ) -> list[Stage]:
-    """`masks.padding`, `masks.causal` and `masks.combined`, as far as the model has such sides.
+    """Return `masks.padding`, `masks.causal` and `masks.combined`, as far as the model has such sides.
 
     Args:
         source: framed ids; no column if there is no encoder.
         inputs: what the decoder is given; no column if there is no decoder.
         pieces: what stands at the positions of each.
-        pad: id of padding.
         padding: how many positions longer the longest text of the imagined batch is.
     """
     stages = []
-    pads = torch.full((1, padding), pad, dtype=source.dtype)
-    sides = zip((source.cpu(), inputs.cpu()), pieces, ("src", "tgt"), strict=True)
-    (source, of_source, src), (inputs, of_inputs, tgt) = (
-        (torch.cat([ids, pads], dim=1), [*names, *[PAD_PIECE] * padding], f"{length}+{padding}")
+    sides = zip((source, inputs), pieces, ("src", "tgt"), strict=True)
+    (of_keys, of_source, src), (own, of_inputs, tgt) = (
+        (
+            key_mask(length_mask([ids.shape[1]], ids.shape[1] + padding)),
+            [*names, *[PAD_PIECE] * padding],
+            f"{length}+{padding}",
+        )
         for ids, names, length in sides
     )
     if of_source != [PAD_PIECE] * padding:
         what = f"padding mask: beside a longer text {padding} <pad> fill the row, hidden from every query"
-        stages.append(make_stage("masks.padding", ("1", "1", "1", src), padding_mask(source, pad), what, (), of_source))
+        stages.append(make_stage("masks.padding", ("1", "1", "1", src), of_keys, what, (), of_source))
     if of_inputs != [PAD_PIECE] * padding:
-        causal, own = causal_mask(inputs.shape[1]), padding_mask(inputs, pad)
+        causal = causal_mask(inputs.shape[1] + padding)
         combined = combine_masks(own, causal)
         assert combined is not None
         square = ("1", "1", tgt, tgt)

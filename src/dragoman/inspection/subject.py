@@ -56,7 +56,7 @@ class Subject:
         with torch.no_grad():
             stages = find_stages(self.model, calls, self.sides)
         pieces = (self.sides.source, self.sides.target)
-        masks = mask_stages(self.source, self.inputs, pieces, pad=self.model.pad)
+        masks = mask_stages(self.source, self.inputs, pieces)
         names = [stage.name for stage in stages]
         first = next(place for place, name in enumerate(names) if name.startswith(("encoder", "decoder", "memory")))
         return [*stages[:first], *masks, *stages[first:]]

@@ -34,6 +34,12 @@ class History:
         """Keep the rows at `indices`, in that order; a row may be repeated or left out."""
         return History(self.ids[indices])
 
+    def join(self, other: History) -> History:
+        """Append the rows of another history; a shorter one is filled up at its beginning with `<pad>`."""
+        width = max(self.ids.shape[1], other.ids.shape[1])
+        both = [torch.nn.functional.pad(ids, (width - ids.shape[1], 0), value=PAD) for ids in (self.ids, other.ids)]
+        return History(torch.cat(both))
+
 
 class MarkovModel(ABC):
     """A model that has counted what comes next, and says so.

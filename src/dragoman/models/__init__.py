@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dragoman.models.bidirectional import BidirectionalTransformer as BidirectionalTransformer
+    from dragoman.models.bidirectional import for_direction as for_direction
+    from dragoman.models.bidirectional import read_targets as read_targets
     from dragoman.models.build import build_model as build_model
     from dragoman.models.build import count_parameters as count_parameters
     from dragoman.models.description import Languages as Languages
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "bidirectional": ("BidirectionalTransformer", "for_direction", "read_targets"),
         "build": ("build_model", "count_parameters"),
         "description": ("Languages",),
         "pretrained": ("Pretrained", "load_pretrained", "save_pretrained"),

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError
+from dragoman.models.bidirectional import BidirectionalTransformer
 from dragoman.nn import (
     AttentionPositions,
     CausalLM,
@@ -31,15 +32,15 @@ from dragoman.nn import (
     TokenEmbedding,
     Transformer,
 )
+from dragoman.sequences import SPECIALS
 
-PAD = 0
 # Positions inside attention; all others are added to the embedding.
 INSIDE = ("rotary", "rotary-cross", "relative")
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
-    """A freshly initialised model; sizes left unset are the paper's base model.
+    """Return a freshly initialised model; sizes left unset are the paper's base model.
 
     Every matrix is Xavier-uniform, with `init = "depth-scaled"` those of layer l divided by √l; every bias is zero,
     embeddings are normal with deviation 1/√d_model. The numbers drawn come from PyTorch's global generator: seed it
@@ -73,7 +74,7 @@ class _Parts:
         assert vocab is not None
         layout = self.config.positions if self.config.positions not in INSIDE else None
         positions = None if layout is None else SinusoidalPositions(self.d_model, layout=layout)
-        tokens = TokenEmbedding(vocab, self.d_model, PAD)
+        tokens = TokenEmbedding(vocab, self.d_model, SPECIALS.pad)
         return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
 
     def positions(self, *, cross: bool = False) -> AttentionPositions | None:
@@ -159,21 +160,22 @@ def _transformer(parts: _Parts) -> Transformer:
     source = parts.embedding(config.source_vocab)
     if config.tie_embeddings == "all":
         source.tokens = target.tokens
-    encoder, decoder, generator = parts.encoder(), parts.decoder(cross=True), parts.generator(target)
-    other = parts.decoder(cross=True) if config.has_two_decoders else None
-    return Transformer(source, target, encoder, decoder, generator, PAD, other)
+    made = source, target, parts.encoder(), parts.decoder(cross=True), parts.generator(target)
+    if config.has_two_decoders:
+        return BidirectionalTransformer(*made, SPECIALS.pad, right_to_left_decoder=parts.decoder(cross=True))
+    return Transformer(*made, SPECIALS.pad)
 
 
 def _causal(parts: _Parts) -> CausalLM:
     embedding = parts.embedding(parts.config.target_vocab)
-    return CausalLM(embedding, parts.decoder(cross=False), parts.generator(embedding), PAD)
+    return CausalLM(embedding, parts.decoder(cross=False), parts.generator(embedding), SPECIALS.pad)
 
 
 def _masked(parts: _Parts) -> MaskedLM:
     embedding = parts.embedding(parts.config.target_vocab)
-    return MaskedLM(embedding, parts.encoder(), parts.generator(embedding), PAD)
+    return MaskedLM(embedding, parts.encoder(), parts.generator(embedding), SPECIALS.pad)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Trainable numbers, tied ones counted once."""
+    """Return the number of trainable numbers, tied ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

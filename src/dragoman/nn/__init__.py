@@ -14,13 +14,13 @@ from dragoman.nn.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from dragoman.nn.cache import DecoderCache, FixedCache, GrowingCache, LayerCache
+from dragoman.nn.cache import DecoderCache, FixedCache, GrowingCache, JoinedCache, LayerCache, StepCache
 from dragoman.nn.decoder import Decoder, DecoderLayer
 from dragoman.nn.dropout import Dropout, dropout
 from dragoman.nn.embedding import Generator, InputEmbedding, SinusoidalPositions, TokenEmbedding, sinusoids
 from dragoman.nn.encoder import Encoder, EncoderLayer
 from dragoman.nn.feed_forward import FeedForward
-from dragoman.nn.masks import causal_mask, combine_masks, padding_mask
+from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
 from dragoman.nn.positions import AttentionPositions, RelativePositions, RotaryPositions
 from dragoman.nn.residual import PostNorm, PreNorm
 from dragoman.nn.transformer import CausalLM, MaskedLM, Transformer
@@ -40,6 +40,7 @@ __all__ = [
     "Generator",
     "GrowingCache",
     "InputEmbedding",
+    "JoinedCache",
     "LayerCache",
     "MaskedLM",
     "MultiHeadAttention",
@@ -48,6 +49,7 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
+    "StepCache",
     "TokenEmbedding",
     "Transformer",
     "attention_scores",
@@ -55,6 +57,7 @@ __all__ = [
     "causal_mask",
     "combine_masks",
     "dropout",
+    "key_mask",
     "padding_mask",
     "scaled_dot_product_attention",
     "sinusoids",

@@ -175,3 +175,7 @@ class JoinedCache:
         """Return what `run` makes of each part and its tokens, in the order of the rows."""
         found = [run(part, tokens[place]) for part, place in zip(self.parts, self.places, strict=True)]
         return torch.cat(found)[torch.cat(self.places).argsort()]
+
+
+# The state of a search, whether its rows are all at one step or not.
+StepCache = DecoderCache | JoinedCache

@@ -84,11 +84,12 @@ class Decoder(nn.Module):
         self,
         memory: Float[Tensor, "batch src d_model"] | None = None,
         memory_mask: Bool[Tensor, "batch 1 1 src"] | None = None,
+        rows: int | None = None,
     ) -> DecoderCache:
-        """An empty cache, the memory's keys and values projected once for all steps."""
+        """An empty cache, the memory's keys and values projected once for all steps; `rows` if there is no memory."""
         layers = []
         for layer in self.layers:
             attend: Any = layer.cross_attention
             cross = None if attend is None or memory is None else attend.project_memory(memory)
             layers.append(LayerCache(GrowingCache(), cross))
-        return DecoderCache(layers, memory_mask)
+        return DecoderCache(layers, memory_mask, rows=rows if memory is None else len(memory))

@@ -11,15 +11,20 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
+def key_mask(tokens: Bool[Tensor, "batch k_len"]) -> Bool[Tensor, "batch 1 1 k_len"]:
+    """Return which keys may be attended to, from where there are tokens: hides the rest from every query and head."""
+    return tokens[:, None, None, :]
+
+
 def padding_mask(ids: Int[Tensor, "batch k_len"], pad: int) -> Bool[Tensor, "batch 1 1 k_len"]:
-    """Keys that are real tokens: hides padding from every query and head."""
-    return (ids != pad)[:, None, None, :]
+    """Return which keys may be attended to, from ids alone: all but those that are `pad`."""
+    return key_mask(ids != pad)
 
 
 def causal_mask(
     q_len: int, k_len: int | None = None, *, device: torch.device | None = None
 ) -> Bool[Tensor, "1 1 {q_len} keys"]:
-    """Keys at or before the query's own position: "preventing leftward information flow" (paper 3.2.3).
+    """Return the keys at or before the query's own position: "preventing leftward information flow" (paper 3.2.3).
 
     Args:
         q_len: number of queries.
@@ -33,7 +38,7 @@ def causal_mask(
 
 
 def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
-    """A key may be attended to only if every mask lets it; None lets everything."""
+    """Return one mask that lets a key be attended to only if every mask lets it; None lets everything."""
     given = [mask for mask in masks if mask is not None]
     if not given:
         return None

@@ -1,15 +1,17 @@
-"""The three families, from the same blocks: encoder-decoder, decoder only, encoder only (paper figure 1)."""
+"""The three families, from the same blocks: encoder-decoder, decoder only, encoder only (paper figure 1).
+
+Where there are tokens is said by a mask, True at each; where none is given, all ids that are not the model's `pad` are.
+"""
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dragoman.nn.cache import DecoderCache
+from dragoman.nn.cache import DecoderCache, StepCache
 from dragoman.nn.decoder import Decoder
 from dragoman.nn.encoder import Encoder
-from dragoman.nn.masks import causal_mask, combine_masks, padding_mask
+from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
 
 
 class Transformer(nn.Module):
@@ -22,7 +24,6 @@ class Transformer(nn.Module):
         decoder: the decoder stack, its layers with cross-attention.
         generator: `[..., d_model]` to logits `[..., vocab]`.
         pad: id of the padding token, on both sides.
-        right_to_left_decoder: reads targets from their end; if None, `decoder` does where that is learned.
     """
 
     def __init__(
@@ -33,68 +34,83 @@ class Transformer(nn.Module):
         decoder: Decoder,
         generator: nn.Linear,
         pad: int = 0,
-        right_to_left_decoder: Decoder | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
         self.encoder, self.decoder, self.generator = encoder, decoder, generator
-        self.pad, self.right_to_left_decoder = pad, right_to_left_decoder
-
-    def turned(self) -> Transformer:
-        """What reads targets from their end: the model itself, or one of its parts with its other decoder."""
-        if self.right_to_left_decoder is None:
-            return self
-        parts = self.source_embedding, self.target_embedding, self.encoder, self.right_to_left_decoder, self.generator
-        return Transformer(*parts, self.pad).train(self.training)
+        self.pad = pad
 
     def encode(
-        self, source: Int[Tensor, "batch src"]
+        self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
-        """The memory, and the mask that hides its padding."""
-        mask = padding_mask(source, self.pad)
-        return self.encoder(self.source_embedding(source), mask), mask
-
-    def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "rows tgt"]
-    ) -> Float[Tensor, "rows tgt d_model"]:
-        """The decoder's output for teacher forcing: all target positions at once, none seeing a later one.
+        """Return the memory, and the mask that hides its padding.
 
         Args:
             source: framed source ids, padded.
-            target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded; or several for each
-                source, all of the readings from the left, then all of those from the right.
+            mask: where there are tokens.
         """
-        memory, memory_mask = self.encode(source)
-        readings = len(target) // max(1, len(source))
-        if readings > 1 and self.right_to_left_decoder is not None:
-            decoders = self.decoder, self.right_to_left_decoder
-            each = zip(decoders, target.chunk(2), strict=True)
-            return torch.cat([self._read(decoder, ids, memory, memory_mask) for decoder, ids in each])
-        if readings > 1:
-            memory, memory_mask = memory.repeat(readings, 1, 1), memory_mask.repeat(readings, 1, 1, 1)
-        return self._read(self.decoder, target, memory, memory_mask)
+        keys = padding_mask(source, self.pad) if mask is None else key_mask(mask)
+        return self.encoder(self.source_embedding(source), keys), keys
 
-    def _read(self, decoder: Decoder, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        mask = combine_masks(padding_mask(target, self.pad), causal_mask(target.shape[1], device=target.device))
-        return decoder(self.target_embedding(target), mask, memory, memory_mask)
+    def decoder_mask(
+        self, target: Int[Tensor, "rows tgt"], mask: Bool[Tensor, "rows tgt"] | None = None
+    ) -> Bool[Tensor, "..."] | None:
+        """Return what target positions may attend to among each other: tokens, and none that comes later.
+
+        Args:
+            target: decoder input, padded.
+            mask: where there are tokens.
+        """
+        return _no_later(target, mask, self.pad)
+
+    def hidden(
+        self,
+        source: Int[Tensor, "batch src"],
+        target: Int[Tensor, "rows tgt"],
+        source_mask: Bool[Tensor, "batch src"] | None = None,
+        target_mask: Bool[Tensor, "rows tgt"] | None = None,
+    ) -> Float[Tensor, "rows tgt d_model"]:
+        """Return the decoder's output for teacher forcing: all target positions at once, none seeing a later one.
+
+        Args:
+            source: framed source ids, padded.
+            target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded; one for each source.
+            source_mask: where the source has tokens.
+            target_mask: where the target has tokens.
+
+        Raises:
+            ValueError: there are not as many targets as sources.
+        """
+        if len(source) != len(target):
+            raise ValueError(f"each source needs a target, got {len(source)} sources and {len(target)} targets")
+        memory, memory_mask = self.encode(source, source_mask)
+        mask = self.decoder_mask(target, target_mask)
+        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
 
     def forward(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "rows tgt"]
+        self,
+        source: Int[Tensor, "batch src"],
+        target: Int[Tensor, "rows tgt"],
+        source_mask: Bool[Tensor, "batch src"] | None = None,
+        target_mask: Bool[Tensor, "rows tgt"] | None = None,
     ) -> Float[Tensor, "rows tgt vocab"]:
-        """Logits of the token that follows each target position; arguments as in `hidden`."""
-        return self.generator(self.hidden(source, target))
+        """Return the logits of the token that follows each target position; arguments as in `hidden`."""
+        return self.generator(self.hidden(source, target, source_mask, target_mask))
 
-    def start(self, source: Int[Tensor, "batch src"]) -> DecoderCache:
-        """Encode the source once: the state before the first step."""
-        return self.decoder.start_cache(*self.encode(source))
+    def start(self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None) -> DecoderCache:
+        """Encode the source once: the state before the first step. Arguments as in `encode`."""
+        return self.decoder.start_cache(*self.encode(source, mask))
 
-    def step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
-        """Logits of the token after `tokens`, which are the newest; `state` grows by them."""
+    def step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
+        """Return the logits of the token after `tokens`, which are the newest; `state` grows by them."""
         return self.generator(self.hidden_step(state, tokens))
 
-    def hidden_step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch d_model"]:
-        """The decoder's output at `tokens`, from which the generator makes those logits; `state` grows by them."""
-        return self.decoder(self.target_embedding(tokens[:, None], state.length), cache=state)[:, 0]
+    def hidden_step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch d_model"]:
+        """Return the decoder's output at `tokens`, of which the generator makes those logits; `state` grows by them."""
+        return state.step(tokens, self._newest)
+
+    def _newest(self, cache: DecoderCache, tokens: Tensor) -> Tensor:
+        return self.decoder(self.target_embedding(tokens[:, None], cache.length), cache=cache)[:, 0]
 
 
 class CausalLM(nn.Module):
@@ -105,26 +121,32 @@ class CausalLM(nn.Module):
         self.embedding, self.decoder, self.generator = embedding, decoder, generator
         self.pad = pad
 
-    def hidden(self, ids: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt d_model"]:
-        """The decoder's output at every position, none seeing a later one."""
-        mask = combine_masks(padding_mask(ids, self.pad), causal_mask(ids.shape[1], device=ids.device))
-        return self.decoder(self.embedding(ids), mask)
+    def hidden(
+        self, ids: Int[Tensor, "batch tgt"], mask: Bool[Tensor, "batch tgt"] | None = None
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """Return the decoder's output at every position, none seeing a later one; `mask` is where there are tokens."""
+        return self.decoder(self.embedding(ids), _no_later(ids, mask, self.pad))
 
-    def forward(self, ids: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt vocab"]:
-        """Logits of the token that follows each position."""
-        return self.generator(self.hidden(ids))
+    def forward(
+        self, ids: Int[Tensor, "batch tgt"], mask: Bool[Tensor, "batch tgt"] | None = None
+    ) -> Float[Tensor, "batch tgt vocab"]:
+        """Return the logits of the token that follows each position; arguments as in `hidden`."""
+        return self.generator(self.hidden(ids, mask))
 
-    def start(self) -> DecoderCache:
-        """The state before the first step: nothing seen."""
-        return self.decoder.start_cache()
+    def start(self, rows: int | None = None) -> DecoderCache:
+        """Return the state before the first step: nothing seen, by so many rows if that is known already."""
+        return self.decoder.start_cache(rows=rows)
 
-    def step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
-        """Logits of the token after `tokens`, which are the newest; `state` grows by them."""
+    def step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
+        """Return the logits of the token after `tokens`, which are the newest; `state` grows by them."""
         return self.generator(self.hidden_step(state, tokens))
 
-    def hidden_step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch d_model"]:
-        """The decoder's output at `tokens`, from which the generator makes those logits; `state` grows by them."""
-        return self.decoder(self.embedding(tokens[:, None], state.length), cache=state)[:, 0]
+    def hidden_step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch d_model"]:
+        """Return the decoder's output at `tokens`, of which the generator makes those logits; `state` grows by them."""
+        return state.step(tokens, self._newest)
+
+    def _newest(self, cache: DecoderCache, tokens: Tensor) -> Tensor:
+        return self.decoder(self.embedding(tokens[:, None], cache.length), cache=cache)[:, 0]
 
 
 class MaskedLM(nn.Module):
@@ -135,10 +157,22 @@ class MaskedLM(nn.Module):
         self.embedding, self.encoder, self.generator = embedding, encoder, generator
         self.pad = pad
 
-    def hidden(self, ids: Int[Tensor, "batch src"]) -> Float[Tensor, "batch src d_model"]:
-        """The encoder's output at every position, padding hidden."""
-        return self.encoder(self.embedding(ids), padding_mask(ids, self.pad))
+    def hidden(
+        self, ids: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
+    ) -> Float[Tensor, "batch src d_model"]:
+        """Return the encoder's output at every position, padding hidden; `mask` is where there are tokens."""
+        keys = padding_mask(ids, self.pad) if mask is None else key_mask(mask)
+        return self.encoder(self.embedding(ids), keys)
 
-    def forward(self, ids: Int[Tensor, "batch src"]) -> Float[Tensor, "batch src vocab"]:
-        """Logits of the token at each position (where the input has `<mask>`, the one it hides)."""
-        return self.generator(self.hidden(ids))
+    def forward(
+        self, ids: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
+    ) -> Float[Tensor, "batch src vocab"]:
+        """Return the logits of the token at each position (hidden ones too); arguments as in `hidden`."""
+        return self.generator(self.hidden(ids, mask))
+
+
+def _no_later(
+    ids: Int[Tensor, "batch tgt"], tokens: Bool[Tensor, "batch tgt"] | None, pad: int
+) -> Bool[Tensor, "batch 1 tgt tgt"] | None:
+    keys = padding_mask(ids, pad) if tokens is None else key_mask(tokens)
+    return combine_masks(keys, causal_mask(ids.shape[1], device=ids.device))

@@ -62,6 +62,7 @@ from dragoman.nn import (
     TokenEmbedding,
     Transformer,
     causal_mask,
+    key_mask,
 )
 from dragoman.profiles.parts import (
     PositionTable,
@@ -111,21 +112,20 @@ class ValidLengths(Transformer):
     sees_future = False
 
     def encode(
-        self, source: Int[Tensor, "batch src"]
+        self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
-        """The memory, and the mask of its valid length."""
-        valid_lens = (source != self.pad).sum(1, keepdim=True)
-        mask = (torch.arange(source.shape[1], device=source.device) < valid_lens)[:, None, None, :]
-        return self.encoder(self.source_embedding(source), mask), mask
+        """Return the memory, and the mask of its valid length; `mask` is where there are tokens."""
+        tokens = source != self.pad if mask is None else mask
+        valid_lens = tokens.sum(1, keepdim=True)
+        keys = key_mask(torch.arange(source.shape[1], device=source.device) < valid_lens)
+        return self.encoder(self.source_embedding(source), keys), keys
 
-    def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
-        """The decoder's output for teacher forcing; target padding is not hidden."""
-        memory, memory_mask = self.encode(source)
+    def decoder_mask(
+        self, target: Int[Tensor, "rows tgt"], mask: Bool[Tensor, "rows tgt"] | None = None
+    ) -> Bool[Tensor, "..."] | None:
+        """Return the triangle that hides the future, or nothing; target padding is not hidden, whatever the mask."""
         open_ = self.sees_future and not self.training
-        mask = None if open_ else causal_mask(target.shape[1], device=target.device)
-        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
+        return None if open_ else causal_mask(target.shape[1], device=target.device)
 
 
 def build(

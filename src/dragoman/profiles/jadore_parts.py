@@ -16,6 +16,7 @@ from dragoman.nn import (
     Transformer,
     causal_mask,
     combine_masks,
+    key_mask,
     padding_mask,
 )
 from dragoman.nn.attention import Weigh
@@ -101,20 +102,22 @@ class TwoPads(Transformer):
     hidden_ids: tuple[int, int]
 
     def encode(
-        self, source: Int[Tensor, "batch src"]
+        self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
-        """The memory, and the mask that hides its padding."""
-        mask = padding_mask(source, self.hidden_ids[0])
-        return self.encoder(self.source_embedding(source), mask), mask
+        """As of `Transformer`; nothing is hidden, whatever the mask, from a model that hides nothing."""
+        keys = _keys(source, mask, self.hidden_ids[0])
+        return self.encoder(self.source_embedding(source), keys), keys
 
-    def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
-        """The decoder's output for teacher forcing."""
-        memory, memory_mask = self.encode(source)
+    def decoder_mask(
+        self, target: Int[Tensor, "rows tgt"], mask: Bool[Tensor, "rows tgt"] | None = None
+    ) -> Bool[Tensor, "..."] | None:
+        """As of `Transformer`; of a model that hides nothing, the future alone is hidden."""
         future = causal_mask(target.shape[1], device=target.device)
-        mask = combine_masks(padding_mask(target, self.hidden_ids[1]), future)
-        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
+        return combine_masks(_keys(target, mask, self.hidden_ids[1]), future)
+
+
+def _keys(ids: Tensor, tokens: Tensor | None, hidden: int) -> Tensor:
+    return padding_mask(ids, hidden) if tokens is None or hidden == NOTHING else key_mask(tokens)
 
 
 def inner_norms(layer: Any) -> list[nn.Module]:

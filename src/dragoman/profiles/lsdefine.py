@@ -58,6 +58,7 @@ from dragoman.nn import (
     GrowingCache,
     MultiHeadAttention,
     PostNorm,
+    StepCache,
     Transformer,
     sinusoids,
 )
@@ -136,11 +137,13 @@ class PositionedEmbedding(nn.Module):
 class KerasTransformer(Transformer):
     """A `Transformer` that gives positions to padding that it generated."""
 
-    def step(self, state: DecoderCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
+    def step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> Float[Tensor, "batch vocab"]:
         """As of `Transformer`."""
+        return self.generator(state.step(tokens, self._generated))
+
+    def _generated(self, cache: DecoderCache, tokens: Tensor) -> Tensor:
         embedding: Any = self.target_embedding
-        x = embedding.generated(tokens[:, None], state.length)
-        return self.generator(self.decoder(x, cache=state)[:, 0])
+        return self.decoder(embedding.generated(tokens[:, None], cache.length), cache=cache)[:, 0]
 
 
 class MisalignedAttention(MultiHeadAttention):

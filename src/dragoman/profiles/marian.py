@@ -42,7 +42,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -70,13 +70,11 @@ class MarianTransformer(Transformer):
     Padding of a target comes after all its tokens, so the future hides it from them; its first token is `<pad>` too.
     """
 
-    def hidden(
-        self, source: Int[Tensor, "batch src"], target: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
-        """The decoder's output at all target positions; `target` begins with the start token."""
-        memory, memory_mask = self.encode(source)
-        mask = causal_mask(target.shape[1], device=target.device)
-        return self.decoder(self.target_embedding(target), mask, memory, memory_mask)
+    def decoder_mask(
+        self, target: Int[Tensor, "rows tgt"], mask: Bool[Tensor, "rows tgt"] | None = None
+    ) -> Bool[Tensor, "..."] | None:
+        """Return the triangle that hides the future, whatever the mask."""
+        return causal_mask(target.shape[1], device=target.device)
 
 
 # Positions

@@ -80,6 +80,10 @@ class SourceBatch:
         index = torch.as_tensor(rows, dtype=torch.long, device=self.ids.device)
         return SourceBatch(self.ids.index_select(0, index), self.mask.index_select(0, index))
 
+    def repeat(self, times: int) -> SourceBatch:
+        """Return all of them so many times, one copy of the batch after the other."""
+        return SourceBatch(self.ids.repeat(times, 1), self.mask.repeat(times, 1))
+
 
 @dataclass(frozen=True)
 class TargetBatch:
@@ -98,8 +102,23 @@ class TargetBatch:
     directions: tuple[Direction, ...] = (Direction.LEFT_TO_RIGHT,)
     candidates: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.directions or self.candidates < 1 or len(self.ids) % self.per_source:
+            told = f"{self.candidates} candidates in {len(self.directions)} directions"
+            raise ValueError(f"{len(self.ids)} rows are not {told} for each source")
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def per_source(self) -> int:
+        """How many rows each source has: its candidates in all directions."""
+        return len(self.directions) * self.candidates
+
+    @property
+    def sources(self) -> int:
+        """How many sources they are of."""
+        return len(self.ids) // self.per_source
 
     @property
     def inputs(self) -> Int[Tensor, "rows labels"]:
@@ -115,6 +134,11 @@ class TargetBatch:
     def labels(self) -> Int[Tensor, "rows labels"]:
         """What is to be predicted: the targets shifted left."""
         return self.ids[:, 1:]
+
+    @property
+    def label_mask(self) -> Bool[Tensor, "rows labels"]:
+        """Where there is something to be predicted."""
+        return self.mask[:, 1:]
 
     @classmethod
     def of(
@@ -132,3 +156,17 @@ class TargetBatch:
     def to(self, device: torch.device | str) -> TargetBatch:
         """Return the same batch on a device."""
         return replace(self, ids=self.ids.to(device), mask=self.mask.to(device))
+
+    def blocks(self) -> list[TargetBatch]:
+        """Return the block of each direction as a batch of its own."""
+        count = len(self.directions)
+        each = zip(self.ids.chunk(count), self.mask.chunk(count), self.directions, strict=True)
+        return [TargetBatch(ids, mask, (direction,), self.candidates) for ids, mask, direction in each]
+
+    def repeat(self, times: int) -> TargetBatch:
+        """Return the targets of `SourceBatch.repeat`: each source's targets again with each copy of it."""
+        ids, mask = (
+            rows.unflatten(0, (self.per_source, self.sources)).repeat(1, times, 1).flatten(0, 1)
+            for rows in (self.ids, self.mask)
+        )
+        return replace(self, ids=ids, mask=mask)

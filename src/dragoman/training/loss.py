@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -45,8 +45,10 @@ def smoothed_cross_entropy(
     labels: Int[Tensor, "*batch"],
     smoothing: float = 0.0,
     pad: int = 0,
+    *,
+    mask: Bool[Tensor, "*batch"] | None = None,
 ) -> LossSums:
-    """Cross-entropy between the generator's softmax and the smoothed label, summed over labels that are not padding.
+    """Return the cross-entropy between the generator's softmax and the smoothed label, summed over real labels.
 
     The smoothed label has 1 - ε on the right token, and ε/V more on each of the V tokens (the convention of
     `torch.nn.CrossEntropyLoss`, Marian and Sockeye; tensor2tensor and fairseq spread ε over the others only).
@@ -54,11 +56,12 @@ def smoothed_cross_entropy(
     Args:
         hidden: the decoder's output.
         generator: projects it to logits.
-        labels: the target, shifted left; `pad` is ignored.
+        labels: the target, shifted left.
         smoothing: ε.
-        pad: id of padding.
+        pad: id of padding, which is no label; does not matter where there is a mask.
+        mask: which labels are real.
     """
-    real = labels != pad
+    real = labels != pad if mask is None else mask
     rows, wanted = hidden[real], labels[real]
     loss, nll, correct = _CrossEntropy.apply(
         rows, generator.weight, generator.bias, wanted, smoothing, torch.is_grad_enabled()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -24,8 +24,9 @@ def agreeing_cross_entropy(
     weight: float,
     smoothing: float = 0.0,
     pad: int = 0,
+    mask: Bool[Tensor, "*batch"] | None = None,
 ) -> LossSums:
-    """The mean of two smoothed cross-entropies, and a quarter of `weight` times how far the two predictions differ.
+    """Return the mean of two smoothed cross-entropies and a quarter of `weight` times how far the predictions differ.
 
     They differ by KL(p, q) + KL(q, p). The paper minimises the sum of the two cross-entropies and half of `weight`
     times that: twice this, so `weight` is its alpha, and one label counts once.
@@ -34,15 +35,16 @@ def agreeing_cross_entropy(
         first: the decoder's output.
         second: the same under other dropout.
         generator: projects both to logits.
-        labels: the target, shifted left; `pad` is ignored.
+        labels: the target, shifted left.
         weight: alpha.
         smoothing: of the labels.
-        pad: id of padding.
+        pad: id of padding, which is no label; does not matter where there is a mask.
+        mask: which labels are real.
 
     Returns:
         Sums over the labels: `nll` is the mean of both passes, `correct` counts those of the first.
     """
-    real = labels != pad
+    real = labels != pad if mask is None else mask
     wanted = labels[real]
     loss, nll, correct = _AgreeingCrossEntropy.apply(
         first[real], second[real], generator.weight, generator.bias, wanted, smoothing, weight, torch.is_grad_enabled()

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor
 
 from dragoman.config import TrainingConfig
 from dragoman.data import Batch, TextBatch
 from dragoman.nn import CausalLM, MaskedLM, Transformer
+from dragoman.training.fast.hidden import Hidden, module_hidden
 from dragoman.training.loss import LossSums, smoothed_cross_entropy
 from dragoman.training.r_drop import agreeing_cross_entropy
 
@@ -42,35 +43,30 @@ def batch_loss(
     model: Transformer | CausalLM | MaskedLM,
     batch: Batch | TextBatch,
     smoothing: float,
-    hidden: Callable[..., Tensor] | None = None,
+    hidden: Hidden | None = None,
     *,
     r_drop: float = 0.0,
 ) -> LossSums:
-    """The loss over all labels of a batch, each position predicted at once (teacher forcing).
+    """Return the loss over all labels of a batch, each position predicted at once (teacher forcing).
 
     Args:
         model: of any family.
-        batch: what such a model is called with, and the labels, on its device.
+        batch: what such a model reads, and the labels, on its device.
         smoothing: of the labels.
-        hidden: stands for `model.hidden`, e.g. compiled.
+        hidden: stands for `module_hidden`, e.g. compiled.
         r_drop: weight of the agreement between two passes; 0 is one pass.
     """
-    hidden = hidden or model.hidden
+    hidden, labels, mask = hidden or partial(module_hidden, model), batch.labels, batch.label_mask
     if r_drop:
-        rows = len(batch.inputs[0])
-        # Each reading of the targets behind itself, so that it meets both encodings of its sources.
-        twice = (ids.unflatten(0, (-1, rows)).repeat(1, 2, 1).flatten(0, 1) for ids in batch.inputs)
-        passes = hidden(*twice).unflatten(0, (-1, 2, rows))
+        passes = hidden(batch.repeat(2)).unflatten(0, (-1, 2, len(batch)))
         first, second = (one.flatten(0, 1) for one in passes.unbind(1))
-        return agreeing_cross_entropy(
-            first, second, model.generator, batch.labels, weight=r_drop, smoothing=smoothing, pad=model.pad
-        )
-    vectors = hidden(*batch.inputs)
-    return smoothed_cross_entropy(vectors, model.generator, batch.labels, smoothing, model.pad)
+        settings = {"weight": r_drop, "smoothing": smoothing}
+        return agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, **settings)
+    return smoothed_cross_entropy(hidden(batch), model.generator, labels, smoothing, mask=mask)
 
 
 def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextManager[object]:
-    """Products in bfloat16 where it is set; weights and sums stay float32."""
+    """Return a context with products in bfloat16 where it is set; weights and sums stay float32."""
     if settings.precision == "bfloat16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
@@ -85,7 +81,7 @@ def accumulate_gradients(
     r_drop: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    hidden: Callable[..., Tensor] | None = None,
+    hidden: Hidden | None = None,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
@@ -97,7 +93,7 @@ def accumulate_gradients(
         r_drop: weight of the agreement between two passes; 0 is one pass.
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
-        hidden: stands for `model.hidden`, e.g. compiled.
+        hidden: stands for `module_hidden`, e.g. compiled.
     """
     sums = Sums(updates=1)
     for micro, batch in enumerate(batches):

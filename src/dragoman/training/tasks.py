@@ -19,9 +19,10 @@ from dragoman.engines import ModuleEngine
 from dragoman.evaluation import Score, score
 from dragoman.language import Completer
 from dragoman.models import Languages
+from dragoman.models.bidirectional import learned_directions
 from dragoman.nn import CausalLM, MaskedLM, Transformer
+from dragoman.sequences import Direction
 from dragoman.text import Tokenizer
-from dragoman.text.tokenizer import EOS, PAD
 from dragoman.training.seeding import seed_of
 from dragoman.translation import Translator
 
@@ -74,7 +75,7 @@ def task_of(config: TrainConfig) -> Task:
         assert config.model.target_vocab is not None
         return Filling(config.training.seed, config.model.target_vocab)
     assert config.model.family == "transformer"
-    return Translating(bool(config.model.right_to_left))
+    return Translating(learned_directions(config.model))
 
 
 @dataclass(frozen=True)
@@ -82,26 +83,25 @@ class Translating:
     """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left.
 
     Args:
-        right_to_left: whether training reads targets from their end too (Liu et al. 2016).
+        directions: in which training reads targets.
     """
 
-    right_to_left: bool = False
+    directions: tuple[Direction, ...] = (Direction.LEFT_TO_RIGHT,)
     metrics: tuple[str, ...] = ("loss", "bleu", "chrf", "exact")
     layers: tuple[str, ...] = ("num_encoder_layers", "num_decoder_layers")
     perplexity: str = "perplexity"
 
-    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch:
         """Source and target, framed; in validation always from left to right, so that losses mean the same."""
-        return collate(store, rows, right_to_left=self.right_to_left and epoch is not None)
+        return collate(store, rows) if epoch is None else collate(store, rows, self.directions)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
         """Translations of (at most `validation.max_sentences`) held-out sources, scored."""
         assert isinstance(model, Transformer)
         options, most = _search(config), config.validation.max_sentences
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
-        translator = Translator(
-            [model], data.tokenizers, options, languages, precision="float32", right_to_left=self.right_to_left
-        )
+        both = Direction.RIGHT_TO_LEFT in self.directions
+        translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
         metrics = [name for name in self.metrics if name != "loss"]
         how = {"target_language": languages.target, "tokenize": config.validation.tokenize}
@@ -117,7 +117,7 @@ class Continuing:
     layers: tuple[str, ...] = ("num_decoder_layers",)
     perplexity: str = "perplexity"
 
-    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> TextBatch:
         """Lines, framed."""
         return collate_causal(store, rows)
 
@@ -147,7 +147,7 @@ class Filling:
     layers: tuple[str, ...] = ("num_encoder_layers",)
     perplexity: str = "pseudo_perplexity"
 
-    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
+    def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> TextBatch:
         """Lines with hidden pieces, which are the labels; validation hides the same ones whatever the seed."""
         key = seed_of() if epoch is None else seed_of(self.seed, epoch)
         return collate_masked(store, rows, key=key, vocabulary=self.vocabulary)
@@ -162,16 +162,16 @@ class Filling:
         for rows in eval_batches(0 * lengths, lengths, batch_tokens=config.training.batch_tokens):
             batch = self.batch(data.dev, rows, None).to(device)
             with torch.no_grad():
-                likeliest = FIRST_PIECE + model(*batch.inputs)[..., FIRST_PIECE:].argmax(-1)
-            filled = torch.where(batch.labels != PAD, likeliest, batch.inputs[0])
-            for row, read, made in zip(rows.tolist(), batch.inputs[0].tolist(), filled.tolist(), strict=True):
-                lines[row] = _filled_line(data.tokenizers.target, read, made)
+                likeliest = FIRST_PIECE + model(batch.ids, batch.mask)[..., FIRST_PIECE:].argmax(-1)
+            filled = torch.where(batch.label_mask, likeliest, batch.ids)
+            ends = (batch.mask.sum(1) - 1).tolist()
+            for row, read, made, end in zip(rows.tolist(), batch.ids.tolist(), filled.tolist(), ends, strict=True):
+                lines[row] = _filled_line(data.tokenizers.target, read[:end], made[:end])
         return Outputs(lines)
 
 
 def _filled_line(tokenizer: Tokenizer, read: list[int], made: list[int]) -> str:
-    end = read.index(EOS)
-    return " ".join(tokenizer.pieces(read[:end])) + "\t" + tokenizer.decode(made[:end])
+    return " ".join(tokenizer.pieces(read)) + "\t" + tokenizer.decode(made)
 
 
 def first_half(line: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.pace import duration
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
-from dragoman.training.fast import keep_memory, training_hidden
+from dragoman.training.fast import keep_memory, module_hidden, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
 from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
@@ -66,9 +66,9 @@ class Trainer:
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(model, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.saved = 0
-        self.hidden: Callable[..., Tensor] = training_hidden(model)
+        self.hidden = training_hidden(model)
         if self.settings.compile:
-            self.hidden = torch.compile(model.hidden, dynamic=True)
+            self.hidden = torch.compile(functools.partial(module_hidden, model), dynamic=True)
 
     @property
     def checkpoints(self) -> Path:

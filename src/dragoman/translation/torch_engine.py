@@ -15,7 +15,7 @@ from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ModelError
 from dragoman.memory.datastore import Datastore
 from dragoman.memory.remembering import Remembering
-from dragoman.models import Languages, Pretrained, load_pretrained
+from dragoman.models import Languages, Pretrained, for_direction, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.search.dispatch import search
 from dragoman.search.ensemble import Ensemble
@@ -79,9 +79,9 @@ class TorchEngine:
     @cached_property
     def right_to_left(self) -> NextTokenModel:
         """All models together as they read targets from their end: the same, but for those with a decoder for it."""
-        both = zip(self.models, self.engines, strict=True)
-        return _together([engine if one.turned() is one else choose_engine(one.turned(), *self._choice)[0]
-                          for one, engine in both])  # fmt: skip
+        other = [for_direction(one, Direction.RIGHT_TO_LEFT) for one in self.models]
+        return _together([engine if reads is one else choose_engine(reads, *self._choice)[0]
+                          for reads, one, engine in zip(other, self.models, self.engines, strict=True)])  # fmt: skip
 
     @cached_property
     def whole(self) -> NativeSearcher | None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from ctypes import byref
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
+from dragoman.data import Batch, TextBatch
 from dragoman.engines.native import build
-from dragoman.models import build_model
+from dragoman.models import build_model, for_direction
 from dragoman.nn import CausalLM, MaskedLM, MultiHeadAttention, Transformer
+from dragoman.sequences import Direction, SourceBatch, TargetBatch
 from dragoman.training.fast import hidden as hidden_module
-from dragoman.training.fast import training_hidden
+from dragoman.training.fast import module_hidden, training_hidden
 from dragoman.training.fast.kernels import SETS, Drop, Kernels, draw_drop
 from dragoman.training.loss import _rows
 from dragoman.training.r_drop import _block as agreement_rows
 from forked import run as in_child
 
 Model = Transformer | CausalLM | MaskedLM
+LEFT, RIGHT = BOTH = tuple(Direction)
 
 
 def usable() -> list[Kernels]:
@@ -64,20 +69,36 @@ def some_ids(*lengths: int) -> Tensor:
     return torch.where(torch.arange(max(lengths)) < torch.tensor(lengths)[:, None], ids, 0)
 
 
-def inputs_of(model: Model) -> tuple[Tensor, ...]:
+def text_batch(ids: Tensor) -> TextBatch:
+    return TextBatch(ids, ids != 0, ids, ids != 0, 0)
+
+
+def pair_batch(source: Tensor, target: Tensor, directions: tuple[Direction, ...] = (LEFT,), many: int = 1) -> Batch:
+    """Sources, and what decoders are given."""
+    mask = nn.functional.pad(target != 0, (0, 1))  # a last place that only labels have
+    targets = TargetBatch(nn.functional.pad(target, (0, 1)), mask, directions, many)
+    return Batch(SourceBatch(source, source != 0), targets, 0, 0)
+
+
+def inputs_of(model: Model) -> Batch | TextBatch:
     target = some_ids(9, 17, 1, 12)
-    return (some_ids(7, 1, 19, 8), target) if isinstance(model, Transformer) else (target,)
+    return pair_batch(some_ids(7, 1, 19, 8), target) if isinstance(model, Transformer) else text_batch(target)
 
 
-def learned(model: Model, hidden: object, ids: tuple[Tensor, ...]) -> tuple[Tensor, dict[str, Tensor]]:
+def kept(batch: Batch | TextBatch) -> Tensor:
+    """Where there are tokens that vectors are given for."""
+    return batch.target.input_mask if isinstance(batch, Batch) else batch.mask
+
+
+def learned(model: Model, hidden: object, batch: Batch | TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
     """Vectors where there are tokens, and all gradients of a loss on them."""
     model.zero_grad()
-    vectors = hidden(*ids)
-    slope = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(0)) * (ids[-1] != 0)[..., None]
+    vectors, real = hidden(batch), kept(batch)[..., None]
+    slope = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(0)) * real
     (vectors * slope).sum().backward()
     assert all(parameter.grad is not None for name, parameter in model.named_parameters() if "generator" not in name)
     grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
-    return (vectors * (ids[-1] != 0)[..., None]).detach(), {name: grad.clone() for name, grad in grads.items()}
+    return (vectors * real).detach(), {name: grad.clone() for name, grad in grads.items()}
 
 
 @each_kind
@@ -96,34 +117,66 @@ def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, posi
     ids = inputs_of(model)
     assert hidden_module.is_plain(model)
     vectors, grads = learned(model, training_hidden(model), ids)
-    expected, oracle = learned(model, model.hidden, ids)
+    expected, oracle = learned(model, partial(module_hidden, model), ids)
     assert grads.keys() == oracle.keys()
     assert_alike(vectors, grads, expected, oracle)
 
 
 @each_kind
 @pytest.mark.parametrize("positions", ["interleaved", "rotary-cross"])
-def test_several_targets_of_a_source_are_read_as_if_it_stood_there_for_each(kernels, positions):
+@pytest.mark.parametrize("how", [{"directions": BOTH}, {"many": 2}], ids=str)
+def test_several_targets_of_a_source_are_read_as_if_it_stood_there_for_each(kernels, positions, how):
     model = a_model(norm="pre", positions=positions)
     source, targets = some_ids(7, 1, 19), some_ids(9, 17, 1, 4, 12, 2)
     assert hidden_module.is_plain(model)
-    expected, oracle = learned(model, model.hidden, (torch.cat([source, source]), targets))
-    for hidden in (training_hidden(model), model.hidden):
-        assert_alike(*learned(model, hidden, (source, targets)), expected, oracle)
+    modules = partial(module_hidden, model)
+    expected, oracle = learned(model, modules, pair_batch(torch.cat([source, source]), targets))
+    for hidden in (training_hidden(model), modules):
+        assert_alike(*learned(model, hidden, pair_batch(source, targets, **how)), expected, oracle)
 
 
 @each_kind
-def test_a_decoder_of_its_own_reads_the_second_half_of_the_targets(kernels):
+@pytest.mark.parametrize("many", [1, 2])
+def test_a_decoder_of_its_own_reads_the_targets_from_right_to_left(kernels, many):
     model = a_model(norm="pre", right_to_left=True, right_to_left_decoder="own")
-    source, targets = some_ids(7, 1, 19), some_ids(9, 17, 1, 4, 12, 2)
+    source, targets = some_ids(7, 1, 19), some_ids(*(9, 17, 1, 4, 12, 2) * many)
     assert hidden_module.is_plain(model)
 
-    def apart(source: Tensor, targets: Tensor) -> Tensor:
-        return torch.cat([model.hidden(source, targets[:3]), model.turned().hidden(source, targets[3:])])
+    def apart(batch: Batch) -> Tensor:
+        ids, half = batch.target.inputs, 3 * many
+        sources = batch.source.ids.repeat(many, 1)
+        read = model.hidden(sources, ids[:half]), for_direction(model, RIGHT).hidden(sources, ids[half:])
+        return torch.cat(read)
 
-    expected, oracle = learned(model, apart, (source, targets))
-    for hidden in (training_hidden(model), model.hidden):
-        assert_alike(*learned(model, hidden, (source, targets)), expected, oracle)
+    batch = pair_batch(source, targets, BOTH, many)
+    expected, oracle = learned(model, apart, batch)
+    for hidden in (training_hidden(model), partial(module_hidden, model)):
+        assert_alike(*learned(model, hidden, batch), expected, oracle)
+
+
+@each_kind
+@pytest.mark.parametrize("decoder", ["shared", "own"])
+def test_a_second_candidate_from_left_to_right_stays_from_left_to_right(kernels, decoder):
+    model = a_model(norm="pre", right_to_left=True, right_to_left_decoder=decoder)
+    source, targets = some_ids(7, 1, 19), some_ids(9, 17, 1, 4, 12, 2)
+    each = [model.hidden(source, some) for some in targets.split(3)]
+    batch = pair_batch(source, targets, many=2)
+    for hidden in (training_hidden(model), partial(module_hidden, model)):
+        apart = (hidden(batch) - torch.cat(each)) * kept(batch)[..., None]
+        assert apart.abs().max() < 1e-5
+
+
+@each_kind
+def test_a_mask_says_what_is_padding_whatever_the_ids_are(kernels):
+    model = a_model(norm="pre")
+    plain = pair_batch(some_ids(7, 1, 19), some_ids(9, 17, 4))
+    source, target = plain.source.ids.clone(), plain.target.ids.clone()
+    source[2, 3], target[1, 5] = 0, 0  # tokens
+    source[1, 1:], target[2, 4:] = 9, 9  # padding
+    batch = replace(plain, source=replace(plain.source, ids=source), target=replace(plain.target, ids=target))
+    expected, oracle = learned(model, partial(module_hidden, model), batch)
+    assert_alike(*learned(model, training_hidden(model), batch), expected, oracle)
+    assert not torch.allclose(expected, learned(model, training_hidden(model), plain)[0])
 
 
 def assert_alike(vectors: Tensor, grads: dict[str, Tensor], expected: Tensor, oracle: dict[str, Tensor]) -> None:
@@ -137,7 +190,7 @@ def assert_alike(vectors: Tensor, grads: dict[str, Tensor], expected: Tensor, or
 def test_in_bfloat16_vectors_and_gradients_stray_no_further_than_the_modules(kernels, positions):
     model = a_model(norm="pre", positions=positions, tie_embeddings="all", d_model=64, d_ff=128)
     ids = inputs_of(model)
-    vectors, grads = learned(model, model.hidden, ids)
+    vectors, grads = learned(model, partial(module_hidden, model), ids)
 
     def strays(hidden: object) -> tuple[float, float]:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -146,7 +199,7 @@ def test_in_bfloat16_vectors_and_gradients_stray_no_further_than_the_modules(ker
         far = [(learned_here[name] - grad).norm() / (grad.norm() + 1e-3) for name, grad in grads.items()]
         return float((given - vectors).norm() / vectors.norm()), float(torch.stack(far).mean())
 
-    ours, modules = strays(training_hidden(model)), strays(model.hidden)
+    ours, modules = strays(training_hidden(model)), strays(partial(module_hidden, model))
     assert 1e-4 < ours[0] < 1.2 * modules[0]
     assert 1e-4 < ours[1] < 1.2 * modules[1]
 
@@ -228,11 +281,11 @@ def test_the_same_seed_gives_the_same_update_whatever_the_number_of_threads(kern
 def test_under_dropout_the_gradient_tells_how_the_same_draw_changes(kernels, dropout):
     model, step = a_model(**dropout), 1e-3
     ids, fast = inputs_of(model), training_hidden(model)
-    slope = torch.randn(*ids[-1].shape, 32, generator=torch.Generator().manual_seed(0))
+    slope = torch.randn(*kept(ids).shape, 32, generator=torch.Generator().manual_seed(0))
 
     def loss(seed: int = 5) -> Tensor:
         torch.manual_seed(seed)
-        return (fast(*ids) * slope).sum()
+        return (fast(ids) * slope).sum()
 
     assert abs(float((loss(6) - loss()).detach())) > 0.1, "another draw, another loss"
     loss().backward()
@@ -253,7 +306,7 @@ def test_under_dropout_the_gradient_tells_how_the_same_draw_changes(kernels, dro
 def test_evaluation_drops_nothing(kernels):
     model = a_model(dropout=0.5).eval()
     ids = inputs_of(model)
-    assert (training_hidden(model)(*ids) - model.hidden(*ids))[ids[-1] != 0].abs().max() < 1e-5
+    assert (training_hidden(model)(ids) - module_hidden(model, ids))[kept(ids)].abs().max() < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -266,15 +319,15 @@ def test_other_parts_are_left_to_the_modules(settings, monkeypatch):
     assert not hidden_module.is_plain(model)
     ids = inputs_of(model)
     modules = torch.zeros(1)
-    monkeypatch.setattr(model, "hidden", lambda *given: modules)
-    assert training_hidden(model)(*ids) is modules
+    monkeypatch.setattr(hidden_module, "module_hidden", lambda *given: modules)
+    assert training_hidden(model)(ids) is modules
 
 
 def test_observers_no_gradients_other_precisions_and_long_sequences_are_left_to_the_modules(monkeypatch):
     model = a_model("causal")
-    ids = some_ids(3, 5)
+    ids = text_batch(some_ids(3, 5))
     modules = torch.zeros(1)
-    monkeypatch.setattr(model, "hidden", lambda *given: modules)
+    monkeypatch.setattr(hidden_module, "module_hidden", lambda *given: modules)
     fast = training_hidden(model)
     assert fast(ids) is not modules
     with torch.no_grad():
@@ -283,7 +336,7 @@ def test_observers_no_gradients_other_precisions_and_long_sequences_are_left_to_
         assert fast(ids) is modules
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert fast(ids) is not modules
-    assert fast(some_ids(hidden_module.LONGEST + 1)) is modules
+    assert fast(text_batch(some_ids(hidden_module.LONGEST + 1))) is modules
     attention = next(part for part in model.modules() if isinstance(part, MultiHeadAttention))
     forget = attention.observe(lambda record: None)
     assert fast(ids) is modules
@@ -297,11 +350,11 @@ def test_padding_between_tokens_is_nobody_and_an_empty_sentence_gives_zeros():
     model = a_model()
     source, target = some_ids(7, 4), some_ids(5, 6)
     source[0, 2], target[0, 2] = 0, 0
-    ids = (source, target)
-    vectors, oracle = training_hidden(model)(*ids), model.hidden(*ids)
+    batch = pair_batch(source, target)
+    vectors, oracle = training_hidden(model)(batch), module_hidden(model, batch)
     assert (vectors - oracle)[target != 0].abs().max() < 1e-5
     source[1] = 0
-    assert training_hidden(model)(*ids).isfinite().all()
+    assert training_hidden(model)(pair_batch(source, target)).isfinite().all()
     assert (vectors[target == 0] == 0).all()
 
 

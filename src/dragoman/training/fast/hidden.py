@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.data import Batch, TextBatch
+from dragoman.models.bidirectional import BidirectionalTransformer, decoder_passes, read_targets
 from dragoman.nn import (
     CausalLM,
     Decoder,
@@ -30,42 +33,56 @@ from dragoman.nn import (
     Transformer,
     attention_weights,
 )
+from dragoman.sequences import TargetBatch
 from dragoman.training.fast.functions import add_norm, cross_attention, feed_forward, self_attention
 from dragoman.training.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, load_kernels
 
 Model = Transformer | CausalLM | MaskedLM
+# Gives vectors at each label of a batch.
+Hidden = Callable[[Batch | TextBatch], Tensor]
 PARTS = (
-    Transformer, CausalLM, MaskedLM, Encoder, Decoder, EncoderLayer, DecoderLayer, InputEmbedding, TokenEmbedding,
-    SinusoidalPositions, RotaryPositions, Generator, Dropout, nn.Linear, nn.ModuleList, nn.Identity,
+    Transformer, BidirectionalTransformer, CausalLM, MaskedLM, Encoder, Decoder, EncoderLayer, DecoderLayer,
+    InputEmbedding, TokenEmbedding, SinusoidalPositions, RotaryPositions, Generator, Dropout, nn.Linear, nn.ModuleList,
+    nn.Identity,
 )  # fmt: skip
 # Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.
 LONGEST = 256
 
 
-def training_hidden(model: Model) -> Callable[..., Tensor]:
-    """What stands for `model.hidden` in training: the same vectors and gradients, to rounding, sooner.
+def module_hidden(model: Model, batch: Batch | TextBatch) -> Float[Tensor, "rows labels d_model"]:
+    """Return what a model gives to its generator at each label of a batch, as its modules compute it."""
+    if isinstance(batch, Batch):
+        assert isinstance(model, Transformer)
+        return read_targets(model, batch.source, batch.target)
+    assert not isinstance(model, Transformer)
+    return model.hidden(batch.ids, batch.mask)
+
+
+def training_hidden(model: Model) -> Hidden:
+    """Return what stands for `module_hidden` in training: the same vectors and gradients, to rounding, sooner.
 
     At positions of padding, which nobody looks at, it gives zeros. Where it does not apply (other parts than those
     that `dragoman.models` puts together for the paper's model or for rotary positions, another device or precision,
-    observers, no gradients, no compiled library, sequences above 256) it calls `model.hidden`. Dropout draws other
+    observers, no gradients, no compiled library, sequences above 256) it calls the modules. Dropout draws other
     numbers than the modules, from PyTorch's generator as they do. Under `torch.autocast` to bfloat16 the products with
     weights have factors of bfloat16, as the modules' have; all else is float32, attention included.
     """
 
-    def hidden(*ids: Tensor) -> Tensor:
+    def hidden(batch: Batch | TextBatch) -> Tensor:
         kernels = load_kernels()
-        if kernels is None or not _applies(model, ids):
-            return model.hidden(*ids)
+        if kernels is None or not _applies(model, batch):
+            return module_hidden(model, batch)
         if not torch.is_autocast_enabled("cpu"):
-            return _Run(kernels).hidden(model, ids)
+            return _Run(kernels).hidden(model, batch)
         with torch.autocast("cpu", enabled=False):
-            return _Run(kernels.rounding(torch.bfloat16)).hidden(model, ids)
+            return _Run(kernels.rounding(torch.bfloat16)).hidden(model, batch)
 
     return hidden
 
 
-def _applies(model: Model, ids: tuple[Tensor, ...]) -> bool:
+def _applies(model: Model, batch: Batch | TextBatch) -> bool:
     weight = model.generator.weight
+    ids = (batch.source.ids, batch.target.inputs) if isinstance(batch, Batch) else (batch.ids,)
     return (
         torch.is_grad_enabled()
         and weight.device.type == "cpu"
@@ -115,9 +132,8 @@ class _Side:
     lengths: Tensor
 
     @classmethod
-    def of(cls, ids: Tensor, pad: int) -> _Side:
-        kept = ids != pad
-        return cls(kept, torch.arange(ids.shape[1]).expand(ids.shape)[kept], kept.sum(1))
+    def of(cls, mask: Tensor) -> _Side:
+        return cls(mask, torch.arange(mask.shape[1]).expand(mask.shape)[mask], mask.sum(1))
 
     def repeat(self, times: int) -> _Side:
         """The same side so many times, one after the other."""
@@ -142,30 +158,28 @@ class _Run:
 
     kernels: Kernels
 
-    def hidden(self, model: Model, ids: tuple[Tensor, ...]) -> Tensor:
-        first = _Side.of(ids[0], model.pad)
-        if isinstance(model, Transformer):
-            memory = self.encode(model.encoder, self.embed(model.source_embedding, ids[0], first), first)
-            return self.read(model, ids[1], memory, first)
-        x = self.embed(model.embedding, ids[0], first)
+    def hidden(self, model: Model, batch: Batch | TextBatch) -> Tensor:
+        if isinstance(batch, Batch):
+            assert isinstance(model, Transformer)
+            source = _Side.of(batch.source.mask)
+            x = self.embed(model.source_embedding, batch.source.ids, source)
+            return self.read(model, batch.target, self.encode(model.encoder, x, source), source)
+        assert not isinstance(model, Transformer)
+        side = _Side.of(batch.mask)
+        x = self.embed(model.embedding, batch.ids, side)
         if isinstance(model, CausalLM):
-            return first.spread(self.decode(model.decoder, x, first))
-        return first.spread(self.encode(model.encoder, x, first))
+            return side.spread(self.decode(model.decoder, x, side))
+        return side.spread(self.encode(model.encoder, x, side))
 
-    def read(self, model: Transformer, target: Tensor, memory: Tensor, source: _Side) -> Tensor:
-        """What the decoder, or both decoders, make of the targets."""
-        readings, other = len(target) // len(source.lengths), model.right_to_left_decoder
-        if other is None or readings == 1:
-            each = [(model.decoder, target)]
-            memory, source = (memory.repeat(readings, 1), source.repeat(readings)) if readings > 1 else (memory, source)
-        else:
-            each = list(zip((model.decoder, other), target.chunk(2), strict=True))
-        read = []
-        for decoder, ids in each:
-            side = _Side.of(ids, model.pad)
-            x = self.embed(model.target_embedding, ids, side)
-            read.append(side.spread(self.decode(decoder, x, side, memory, source)))
-        return torch.cat(read) if len(read) > 1 else read[0]
+    def read(self, model: Transformer, target: TargetBatch, memory: Tensor, source: _Side) -> Tensor:
+        """What decoders make of the targets, as in `read_targets`."""
+        found = []
+        for decoder, block in decoder_passes(model, target):
+            side, times = _Side.of(block.input_mask), block.per_source
+            seen = (memory.repeat(times, 1), source.repeat(times)) if times > 1 else (memory, source)
+            x = self.embed(model.target_embedding, block.inputs, side)
+            found.append(side.spread(self.decode(decoder, x, side, *seen)))
+        return torch.cat(found) if len(found) > 1 else found[0]
 
     def embed(self, embedding: nn.Module, ids: Tensor, side: _Side) -> Tensor:
         assert isinstance(embedding, InputEmbedding)
