@@ -9,16 +9,23 @@ import torch
 from torch import Tensor
 
 from dragoman.search import Hypothesis, SearchRequest, hypothesis_score
+from dragoman.sequences import SourceBatch
 from dragoman.text.tokenizer import BOS, EOS
 
 
 @dataclass
 class HistoryState:
-    source: Tensor
-    history: Tensor
+    """What each row has read and written, the first token included; rows may be at different steps."""
+
+    sources: list[list[int]]
+    histories: list[list[int]]
 
     def reorder(self, indices: Tensor) -> HistoryState:
-        return HistoryState(self.source[indices], self.history[indices])
+        rows = indices.tolist()
+        return HistoryState([self.sources[row] for row in rows], [self.histories[row] for row in rows])
+
+    def join(self, other: HistoryState) -> HistoryState:
+        return HistoryState(self.sources + other.sources, self.histories + other.histories)
 
 
 class HistoryModel:
@@ -29,13 +36,15 @@ class HistoryModel:
     def __init__(self, vocab: int, seed: int = 0, sharpness: float = 2.0) -> None:
         self.vocab, self.seed, self.sharpness = vocab, seed, sharpness
 
-    def start(self, source: Tensor) -> HistoryState:
-        return HistoryState(source, source.new_empty(len(source), 0))
+    def start(self, sources: SourceBatch) -> HistoryState:
+        rows = [[token for token, real in zip(*row, strict=True) if real]
+                for row in zip(sources.ids.tolist(), sources.mask.tolist(), strict=True)]  # fmt: skip
+        return HistoryState(rows, [[] for _ in rows])
 
     def step(self, state: HistoryState, tokens: Tensor) -> tuple[Tensor, HistoryState]:
-        history = torch.cat([state.history, tokens[:, None]], dim=1)
-        rows = [self.distribution(s, h) for s, h in zip(state.source.tolist(), history.tolist(), strict=True)]
-        return torch.stack(rows), HistoryState(state.source, history)
+        histories = [[*history, token] for history, token in zip(state.histories, tokens.tolist(), strict=True)]
+        rows = [self.distribution(s, h) for s, h in zip(state.sources, histories, strict=True)]
+        return torch.stack(rows), HistoryState(state.sources, histories)
 
     def distribution(self, source: list[int], history: list[int]) -> Tensor:
         key = self.seed
@@ -45,15 +54,15 @@ class HistoryModel:
         return (noise * self.sharpness).log_softmax(0)
 
 
-def exhaustive(model: HistoryModel, request: SearchRequest, row: int) -> list[Hypothesis]:
+def exhaustive(model: HistoryModel, request: SearchRequest) -> list[Hypothesis]:
     """Every output up to the maximum length, scored and ranked."""
-    source = request.source[row].tolist()
+    source = request.source.framed
     words = [token for token in range(model.vocab) if token > EOS or token == 1]
     options = request.options
     found = []
-    for length in range(options.min_length, request.max_lengths[row] + 1):
+    for length in range(options.min_length, request.max_length + 1):
         for tokens in itertools.product(words, repeat=length):
-            if request.prefixes and list(tokens[: len(request.prefixes[row])]) != list(request.prefixes[row]):
+            if tokens[: len(request.prefix)] != request.prefix:
                 continue
             history, values = [BOS], []
             for token in (*tokens, EOS):

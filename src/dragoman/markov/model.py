@@ -26,19 +26,25 @@ Model = TypeVar("Model", bound="MarkovModel")
 
 @dataclass(frozen=True)
 class History:
-    """What decoding carries from step to step: the newest words of each row, as many as the model looks back."""
+    """What decoding carries from step to step: the newest words of each row, as many as the model looks back.
+
+    Attributes:
+        ids: those of shorter rows are filled up at their beginning.
+        lengths: how many words each row has.
+    """
 
     ids: Int[Tensor, "rows len"]
+    lengths: Int[Tensor, " rows"]
 
     def reorder(self, indices: Int[Tensor, " chosen"]) -> History:
         """Keep the rows at `indices`, in that order; a row may be repeated or left out."""
-        return History(self.ids[indices])
+        return History(self.ids[indices], self.lengths[indices])
 
     def join(self, other: History) -> History:
-        """Append the rows of another history; a shorter one is filled up at its beginning with `<pad>`."""
+        """Append the rows of another history."""
         width = max(self.ids.shape[1], other.ids.shape[1])
         both = [torch.nn.functional.pad(ids, (width - ids.shape[1], 0), value=PAD) for ids in (self.ids, other.ids)]
-        return History(torch.cat(both))
+        return History(torch.cat(both), torch.cat([self.lengths, other.lengths]))
 
 
 class MarkovModel(ABC):
@@ -141,14 +147,19 @@ class MarkovModel(ABC):
 
     def start(self, sources: SourceBatch) -> History:
         """Nothing seen yet; of the source, only the number of rows counts."""
-        return History(torch.empty(len(sources), 0, dtype=torch.long))
+        count = len(sources)
+        return History(torch.empty(count, 0, dtype=torch.long), torch.zeros(count, dtype=torch.long))
 
     def step(self, state: History, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], History]:
         """Log-probabilities of the word after `tokens`, the newest of each row, and the history grown by them."""
-        ids = torch.cat([state.ids, tokens[:, None]], dim=1)
+        ids, lengths = torch.cat([state.ids, tokens[:, None]], dim=1), state.lengths + 1
         if self.looks_back is not None:
-            ids = ids[:, -self.looks_back :]
-        return self.probabilities(ids).log(), History(ids)
+            ids, lengths = ids[:, -self.looks_back :], lengths.clamp(max=self.looks_back)
+        found = torch.empty(len(ids), self.vocab, dtype=torch.float64)
+        for length in lengths.unique().tolist():
+            rows = lengths == length
+            found[rows] = self.probabilities(ids[rows, -length:])
+        return found.log(), History(ids, lengths)
 
     def log_probability(self, sequence: Sequence[int]) -> float:
         """Natural logarithm of the probability of an unframed sequence and the `</s>` after it."""

@@ -134,7 +134,7 @@ class JoinedCache:
     """
 
     parts: list[DecoderCache]
-    places: list[Int[Tensor, " rows"]]
+    places: list[Int[Tensor, "_"]]
 
     @classmethod
     def of(cls, cache: DecoderCache | JoinedCache) -> JoinedCache:

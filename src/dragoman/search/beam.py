@@ -19,6 +19,7 @@ from dragoman.search.hypothesis import (
 from dragoman.search.protocol import NextTokenModel, largest
 from dragoman.search.request import SearchRequest
 from dragoman.search.running import RunningSearch
+from dragoman.search.sentence import Sentence
 
 
 def beam_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
@@ -49,20 +50,17 @@ class _Line(NamedTuple):
     value: float
 
 
-class Beam:
+class Beam(Sentence):
     """The live and the finished hypotheses of one sentence: one row, which begins outputs, then `beam_size` rows.
 
     What each step added is kept by step; the tokens of a hypothesis are found by going back from row to parent row.
 
-    Attributes:
-        request: what was asked.
-        found: the `n_best` hypotheses, once the search is over.
+    It finishes as its `n_best` hypotheses.
     """
 
     def __init__(self, request: SearchRequest) -> None:
-        self.request = request
+        super().__init__(request)
         self.size = request.options.beam_size
-        self.found: list[Hypothesis] | None = None
         self._steps: list[list[_Line]] = []
         self._finished: list[Hypothesis] = []
 
@@ -72,7 +70,7 @@ class Beam:
         return ("beam", self.size, self.width)
 
     @property
-    def count(self) -> int:
+    def count(self) -> int | None:
         """So many tokens of each row are looked at."""
         return 2 * self.size
 

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.search.hypothesis import IMPOSSIBLE
-from dragoman.search.request import SearchRequest
+from dragoman.search.sentence import Sentence
 
 
-class Constrained(Protocol):
-    """Some rows of a batch that are held to the same request."""
-
-    @property
-    def request(self) -> SearchRequest:
-        """What was asked."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """How many tokens each row has, the one that begins outputs not counted."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """How many rows they are."""
-        ...
-
-    def histories(self) -> Sequence[list[int]]:
-        """Return the tokens of each row."""
-        ...
-
-
-def banned(one: Constrained) -> tuple[int, ...]:
+def banned(one: Sentence) -> tuple[int, ...]:
     """Return what none of these rows may emit next: what is never emitted, and before the minimum length the end."""
     request = one.request
     return (*request.never, request.frame.end) if one.step < request.options.min_length else request.never
 
 
-def differs(one: Constrained) -> bool:
+def differs(one: Sentence) -> bool:
     """Return whether these rows may be held to more than `banned`, each to its own."""
     size, request = one.request.options.no_repeat_ngram, one.request
     return 0 < size <= one.step or one.step >= request.max_length or one.step < len(request.prefix)
 
 
-def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Constrained]) -> Float[Tensor, "rows vocab"]:
+def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Sentence]) -> Float[Tensor, "rows vocab"]:
     """Return log-probabilities with what is forbidden at -inf, not renormalised.
 
     Never what the request forbids; nothing but the forced prefix while it lasts; no end before the minimum length;
@@ -74,7 +50,7 @@ def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Constraine
     return log_probs
 
 
-def _hold(log_probs: Tensor, raw: Tensor, one: Constrained) -> None:
+def _hold(log_probs: Tensor, raw: Tensor, one: Sentence) -> None:
     """Apply what differs from row to row, in place."""
     request, step = one.request, one.step
     size, end = request.options.no_repeat_ngram, request.frame.end

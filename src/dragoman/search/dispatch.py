@@ -11,8 +11,9 @@ from dragoman.search.greedy import Line, advance_greedily, greedy_search
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
-from dragoman.search.running import Advance, RunningSearch, Sentence
+from dragoman.search.running import Advance, RunningSearch
 from dragoman.search.sampling import Draw, advance_draws, sample
+from dragoman.search.sentence import Sentence
 
 Search = Callable[[NextTokenModel, Sequence[SearchRequest]], list[list[Hypothesis]]]
 SEARCHES: dict[str, Search] = {"greedy": greedy_search, "beam": beam_search, "sampling": sample}

@@ -11,22 +11,17 @@ from dragoman.search.hypothesis import Hypothesis, check_numbers, make_hypothesi
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
 from dragoman.search.running import RunningSearch
+from dragoman.search.sentence import Sentence
 
 
-class Line:
+class Line(Sentence):
     """One output that grows by a token at each step: what greedy search and sampling have in common.
 
-    Attributes:
-        request: what was asked.
-        found: the output as the one hypothesis, once it is finished.
+    It finishes as one hypothesis.
     """
 
-    count: int | None = 1
-    width = 1
-
     def __init__(self, request: SearchRequest) -> None:
-        self.request = request
-        self.found: list[Hypothesis] | None = None
+        super().__init__(request)
         self._tokens: list[int] = []
         self._values: list[float] = []
 
@@ -34,6 +29,16 @@ class Line:
     def group(self) -> tuple[object, ...]:
         """All outputs of this kind grow together."""
         return ("greedy",)
+
+    @property
+    def count(self) -> int | None:
+        """The likeliest token is all it looks at."""
+        return 1
+
+    @property
+    def width(self) -> int:
+        """One row."""
+        return 1
 
     @property
     def parents(self) -> list[int]:

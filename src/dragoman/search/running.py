@@ -4,46 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.search.constraints import Constrained, banned, constrain, differs
-from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.constraints import banned, constrain, differs
 from dragoman.search.protocol import NextTokenModel, likeliest
+from dragoman.search.sentence import Sentence
 from dragoman.sequences import SourceBatch
-
-
-class Sentence(Constrained, Protocol):
-    """One request that is being searched, by one kind of search."""
-
-    @property
-    def group(self) -> tuple[object, ...]:
-        """What sentences that are advanced together have in common; the kind of search comes first."""
-        ...
-
-    @property
-    def count(self) -> int | None:
-        """How many of the likeliest tokens of each row the search looks at; None is all."""
-        ...
-
-    @property
-    def parents(self) -> list[int]:
-        """Which of its rows before the last step each of its rows continues."""
-        ...
-
-    @property
-    def tokens(self) -> list[int]:
-        """The newest token of each row."""
-        ...
-
-    @property
-    def found(self) -> list[Hypothesis] | None:
-        """What was finished, best first, once the search is over."""
-        ...
-
 
 # Advances some sentences of one group by the values and tokens that they look at, `[rows, count]`; where they look at
 # all, the values are log-probabilities by token and there are no tokens.

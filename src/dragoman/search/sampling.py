@@ -27,8 +27,6 @@ class Draw(Line):
         number: of the draw, which with the request's seed and the options' determines what is drawn.
     """
 
-    count = None
-
     def __init__(self, request: SearchRequest, number: int = 0) -> None:
         super().__init__(request)
         key = _key(request.options.sampling_seed, request.seed, number)
@@ -39,6 +37,11 @@ class Draw(Line):
         """Draws from equally changed distributions are made together."""
         options = self.request.options
         return ("sampling", options.temperature, options.top_k, options.top_p)
+
+    @property
+    def count(self) -> int | None:
+        """All log-probabilities are looked at."""
+        return None
 
 
 def advance_draws(
