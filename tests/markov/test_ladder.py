@@ -35,6 +35,7 @@ from dragoman.markov import (
 from dragoman.markov.mask import Ballots
 from dragoman.models import build_model
 from dragoman.search import NextTokenModel, SearchRequest, beam_search, greedy_search, sample, score_serial
+from dragoman.sequences import Source, SourceBatch
 from dragoman.text import tokenizer
 
 VOCAB = 9
@@ -57,9 +58,9 @@ def heard() -> list[list[int]]:
     return [PROGRAM, BATTERY] * 200
 
 
-def request(prefixes, **options) -> SearchRequest:
-    source = torch.empty(len(prefixes), 0, dtype=torch.long)
-    return SearchRequest(source, [0] * len(prefixes), DecodingConfig(max_length=15, **options), prefixes)
+def request(prefixes, **options) -> list[SearchRequest]:
+    chosen = DecodingConfig(max_length=15, **options)
+    return [SearchRequest(Source(()), chosen, tuple(prefix)) for prefix in prefixes]
 
 
 # The oracle: the same definitions, one event at a time, in exact fractions.
@@ -259,7 +260,7 @@ def test_every_rung_is_a_next_token_model_for_every_search(rung, heard):
         for row, prefix in enumerate(prompts.prefixes):
             alone = search(model, request([prefix], beam_size=3)) if search is not sample else [together[row]]
             assert together[row][0].tokens == alone[0][0].tokens
-            given = score_serial(model, torch.empty(1, 0, dtype=torch.long), [together[row][0].tokens])
+            given = score_serial(model, SourceBatch.nothing(1), [together[row][0].tokens])
             assert sum(given[0]) == pytest.approx(together[row][0].log_probability, abs=1e-9)
 
 

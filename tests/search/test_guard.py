@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
-import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.search import Hypothesis, SearchRequest
 from dragoman.search.guard import is_finished, is_loop, search_without_loops
+from dragoman.sequences import Source
 
 LIMIT = 40
 LOOP = [4, 5, 6] * 14
@@ -20,25 +21,25 @@ class Recorded:
 
     def __init__(self, first: list[list[int]], again: list[list[int]]) -> None:
         self.first, self.again = first, again
-        self.requests: list[SearchRequest] = []
+        self.requests: list[list[SearchRequest]] = []
 
-    def __call__(self, request: SearchRequest) -> list[list[Hypothesis]]:
-        self.requests.append(request)
-        if not request.options.no_repeat_ngram:
+    def __call__(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+        self.requests.append(list(requests))
+        if len(self.requests) == 1:
             return [[Hypothesis(tuple(tokens), -1.0, -1.0)] for tokens in self.first]
-        rows = request.source[:, 0].tolist()
-        return [[Hypothesis(tuple(self.again[row]), -2.0, -2.0)] for row in rows]
+        return [[Hypothesis(tuple(self.again[one.source.ids[0]]), -2.0, -2.0)] for one in requests]
 
 
-def request(rows: int, **options: object) -> SearchRequest:
+def request(rows: int, **options: object) -> list[SearchRequest]:
     """Sources of 30 tokens that begin with the number of their row, so that the limit is `LIMIT`."""
-    source = torch.arange(rows)[:, None].repeat(1, 30)
     settings = DecodingConfig.from_dict({"max_length_offset": 10, "loop_guard": 4, **options})
-    return SearchRequest(source, [30] * rows, settings, seeds=list(range(rows)), prefixes=[[]] * rows)
+    return [SearchRequest(Source((row, *[4] * 29)), settings, seed=row) for row in range(rows)]
 
 
-def found(search: Recorded, asked: SearchRequest) -> list[list[int]]:
-    return [list(hypotheses[0].tokens) for hypotheses in search_without_loops(search, asked)]
+def found(search: Recorded, asked: list[SearchRequest]) -> list[list[int]]:
+    guarded = search_without_loops(search, asked)
+    assert [bool(again) for again in guarded.again] == [h[0].score == -2.0 for h in guarded.hypotheses]
+    return [list(hypotheses[0].tokens) for hypotheses in guarded.hypotheses]
 
 
 def test_only_unfinished_loops_are_searched_again() -> None:
@@ -47,8 +48,9 @@ def test_only_unfinished_loops_are_searched_again() -> None:
     search = Recorded(first, [[8], [9], [10], [11], [12]])
     assert found(search, request(5)) == [[8], varied, LOOP[: LIMIT - 1], [4, 5], [12]]
     _, second = search.requests
-    assert (second.source[:, 0].tolist(), second.seeds, second.options.no_repeat_ngram) == ([0, 4], [0, 4], 4)
-    assert second.max_lengths == [LIMIT] * 2
+    assert [(one.source.ids[0], one.seed, one.options.no_repeat_ngram) for one in second] == [(0, 0, 4), (4, 4, 4)]
+    assert [one.max_length for one in second] == [LIMIT] * 2
+    assert second[0].options is second[1].options, "they are searched together"
 
 
 def test_an_output_that_does_not_end_the_second_time_either_stays() -> None:
@@ -61,6 +63,12 @@ def test_it_is_off_where_it_is_not_wanted(options: dict[str, int]) -> None:
     search = Recorded([LOOP[:LIMIT]], [LOOP[:LIMIT]])
     assert found(search, request(1, **options)) == [LOOP[:LIMIT]]
     assert len(search.requests) == 1
+
+
+def test_requests_of_different_searches_are_guarded_each_by_its_own() -> None:
+    guarded, free = request(1)[0], request(1, loop_guard=0)[0]
+    search = Recorded([LOOP[:LIMIT], LOOP[:LIMIT]], [[8]])
+    assert found(search, [guarded, free]) == [[8], LOOP[:LIMIT]]
 
 
 def test_a_batch_without_loops_is_searched_once() -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dragoman.translation.runner import Runner
 
 from dragoman.config import DecodingConfig
 from dragoman.engines import NativeEngine
 from dragoman.engines.native import load_library
-from dragoman.engines.native.searching import read_whole
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ConfigError
 from dragoman.models import for_direction
 from dragoman.nn import Transformer
-from dragoman.search.hypothesis import Hypothesis, IdRequest, make_hypothesis
-from dragoman.search.reranking import in_directions, search_both_ways
-from dragoman.sequences import Direction
+from dragoman.search.hypothesis import added_up, make_hypothesis
+from dragoman.search.reranking import reranked, right_to_left_share
+from dragoman.sequences import Direction, sources_of
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
+from dragoman.translation.torch_engine import TorchEngine
 from end_to_end import small
 
 
@@ -103,17 +103,20 @@ def test_an_ensemble_reads_backwards_together(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"sampling": True}])
-def test_where_nothing_is_ranked_nothing_is_read_backwards(options: dict[str, object]) -> None:
+def test_where_nothing_is_ranked_nothing_is_read_from_the_end(
+    options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: object) -> list[list[float]]:
         raise AssertionError
 
-    chosen = DecodingConfig.from_dict(options)
-
-    def search(request: IdRequest) -> list[list[Hypothesis]]:
-        return [[make_hypothesis([5], [-1.0, -1.0], request.options)]]
-
-    assert in_directions(search, never, chosen, right_to_left=True) is search
-    assert in_directions(search, never, DecodingConfig(), right_to_left=False) is search
+    translator = reader()
+    monkeypatch.setattr(translator.backend, "force", never)
+    assert translator.translate_with(small.sentences(3), translator.options(options))
+    with pytest.raises(AssertionError):
+        translator.translate(small.sentences(3), beam_size=2)
+    assert right_to_left_share(DecodingConfig.from_dict(options), True) == 0
+    assert right_to_left_share(DecodingConfig(), False) == 0
+    assert right_to_left_share(DecodingConfig(), True) == 0.5
 
 
 def test_a_model_that_did_not_learn_it_is_not_asked() -> None:
@@ -125,17 +128,9 @@ def test_a_model_that_did_not_learn_it_is_not_asked() -> None:
 
 
 def test_equal_outputs_keep_the_order_of_the_search() -> None:
-    def search(request: IdRequest) -> list[list[Hypothesis]]:
-        assert request.options.n_best == request.options.beam_size
-        return [[make_hypothesis([token], [-1.0, -1.0], request.options) for token in (7, 5, 9)]]
-
-    def read(sources: object, outputs: object) -> list[list[float]]:
-        assert (sources, outputs) == ([[4, EOS]], [[(7,), (5,), (9,)]])
-        return [[-2.0, -2.0, -1.0]]
-
-    request = IdRequest([[4]], DecodingConfig(beam_size=3, n_best=2))
-    ranked = search_both_ways(search, read, 0.5, request)
-    assert [one.tokens for one in ranked[0]] == [(9,), (7,)]
+    options = DecodingConfig(beam_size=3, n_best=2)
+    found = [make_hypothesis([token], [-1.0, -1.0], options) for token in (7, 5, 9)]
+    assert [one.tokens for one in reranked(found, [-2.0, -2.0, -1.0], 0.5, options)] == [(9,), (7,)]
 
 
 @pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
@@ -145,15 +140,15 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     ends = {"right_to_left": True, "right_to_left_decoder": decoder}
     model = small.model(small.shape(small.word_pair(), **ends)).float()
     assert isinstance(model, Transformer)
-    sources = [[4, 5, 6, EOS], [7, EOS]]
-    whole = read_whole(NativeEngine(for_direction(model, Direction.RIGHT_TO_LEFT)).native, sources, outputs)
-    runs = [
-        Runner([model], engine, "float32").read_backwards(sources, outputs) for engine in ("native", "packed", "module")
-    ]
+    sources, direction = sources_of([[4, 5, 6], [7]]), Direction.RIGHT_TO_LEFT
+    other = NativeEngine(for_direction(model, direction)).native
+    whole = NativeSearcher(NativeEngine(model).native, lambda: other).force(sources, outputs, direction)
+    engines = [TorchEngine([model], engine, "float32") for engine in ("native", "packed", "module")]
+    runs = [engine.force(sources, outputs, DecodingConfig(), direction) for engine in engines]
     for row, some in enumerate(outputs):
-        expected = [behind(model, sources[row][:-1], one) for one in some]
+        expected = [behind(model, list(sources[row].ids), one) for one in some]
         for found in (whole, *runs):
-            assert found[row] == pytest.approx(expected, abs=2e-4)
+            assert list(map(added_up, found[row])) == pytest.approx(expected, abs=2e-4)
 
 
 @pytest.mark.parametrize("members", [1, 2])

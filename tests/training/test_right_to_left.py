@@ -17,7 +17,6 @@ from dragoman.models import build_model, for_direction
 from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
 from dragoman.sequences import Direction
-from dragoman.text.tokenizer import EOS
 from dragoman.training import train
 from dragoman.training.resuming import config_hash
 from dragoman.training.step import batch_loss
@@ -92,10 +91,12 @@ def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path, decoder)
     translator = Translator.from_pretrained(run.directory)
     texts = (tmp_path / "dev_source.txt").read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "dev_target.txt").read_text(encoding="utf-8").splitlines()
-    source, target = translator.tokenizers.source, translator.tokenizers.target
-    framed = [[*source.encode(text), EOS] for text in texts]
+    target = translator.tokenizers.target
+    sources = [translator.tokenizers.encode_source(text) for text in texts]
     wanted, others = ([tuple(target.encode(one)) for one in some] for some in (answers, texts))
-    right, wrong = zip(*translator.runner.read_backwards(framed, list(zip(wanted, others, strict=True))), strict=True)
+    outputs = list(zip(wanted, others, strict=True))
+    forced = translator.backend.torch.force(sources, outputs, translator.decoding, Direction.RIGHT_TO_LEFT)
+    right, wrong = zip(*[[sum(values) for values in some] for some in forced], strict=True)
     # An answer is likely from its end too, and far likelier than what is not one.
     differ = [row for row, text in enumerate(texts) if wanted[row] != others[row]]
     assert sum(right[row] > wrong[row] + 2 for row in differ) >= 0.9 * len(differ)

@@ -12,12 +12,12 @@ from dragoman.memory import make_datastore
 from dragoman.models import for_direction
 from dragoman.nn import Transformer
 from dragoman.search import hypothesis_score
-from dragoman.sequences import Direction
+from dragoman.sequences import Direction, sources_of
 from dragoman.studies.judge import error_kinds
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, SPECIALS
 from dragoman.translation import Translator
-from dragoman.translation.known import as_found
+from dragoman.translation.known import known_hypotheses
 from end_to_end import small
 
 SOURCES, TARGETS = small.sentences(9, seed=5), small.sentences(9, seed=6)
@@ -45,7 +45,7 @@ def test_targets_are_scored_as_the_search_scores_what_it_finds(
     made = small.translator(small.word_pair(), members=members, **ends)
     translator = Translator(made.transformers, made.tokenizers, made.decoding, right_to_left=decoder is not None)
     options = translator.options({**changes, "no_repeat_ngram": 1})  # which no known target is held to
-    found = as_found(translator, ids_of(SOURCES), ids_of([*TARGETS[:-1], ""]), options)
+    found = known_hypotheses(translator.plan(options), sources_of(ids_of(SOURCES)), ids_of([*TARGETS[:-1], ""]))
     for source, target, one in zip(ids_of(SOURCES), ids_of([*TARGETS[:-1], ""]), found, strict=True):
         assert one.tokens == tuple(target)
         value = one_pass(made.transformers, source, [BOS, *target, EOS])
@@ -73,8 +73,10 @@ def test_what_was_found_is_scored_as_it_was_found(engine: str, tmp_path: Path) -
     options = translator.options({"n_best": 4})
     results = translator.translate_with(SOURCES, options)
     asked = [(result.source, one) for result in results for one in result.alternatives if one.text]
-    again = as_found(
-        translator, ids_of([source for source, _ in asked]), ids_of([one.text for _, one in asked]), options
+    again = known_hypotheses(
+        translator.plan(options),
+        sources_of(ids_of([source for source, _ in asked])),
+        ids_of([one.text for _, one in asked]),
     )
     for (_, one), same in zip(asked, again, strict=True):
         assert same.score == pytest.approx(one.score, abs=2e-4)
@@ -92,7 +94,7 @@ def test_a_datastore_is_asked_too(tmp_path: Path) -> None:
     for weight in (0.0, 0.4):
         translator.decoding = translator.options({"knn_weight": weight})
         expected = [one.log_probability for one in translator.score(SOURCES, TARGETS)]
-        found = as_found(translator, ids_of(SOURCES), ids_of(TARGETS), translator.decoding)
+        found = known_hypotheses(translator.plan(translator.decoding), sources_of(ids_of(SOURCES)), ids_of(TARGETS))
         assert [one.log_probability for one in found] == pytest.approx(expected, abs=1e-4)
 
 
@@ -111,7 +113,7 @@ def test_errors_are_those_of_an_exhaustive_comparison() -> None:
         kinds = error_kinds(translator, results, answers, options)
         for number, (result, texts) in enumerate(zip(results, answers, strict=True), 1):
             ids = ids_of([result.source] * len(texts)), ids_of(texts)
-            best = max(one.score for one in as_found(translator, *ids, options))
+            best = max(one.score for one in known_hypotheses(translator.plan(options), sources_of(ids[0]), ids[1]))
             name = "written" if result.text in texts else "search" if best > result.score else "model"
             assert number in getattr(kinds, name)
             seen.add(name)

@@ -7,12 +7,13 @@ import random
 from collections.abc import Iterable, Iterator
 
 import pytest
+import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.data.filtering import Counts
 from dragoman.studies.synthesis import synthesize
 from dragoman.text import TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import BOS, SPECIALS
+from dragoman.text.tokenizer import EOS, SPECIALS
 from dragoman.translation import Translation, Translator
 from end_to_end import small
 
@@ -47,7 +48,7 @@ def translator(pair: TokenizerPair) -> Perfect:
 
 
 def test_outputs_are_aligned_to_the_sentence_alone(translator: Perfect) -> None:
-    assert BOS in translator.tokenizers.source.encode(WORDS[0])
+    assert translator.tokenizers.encode_source(WORDS[0]).matches
     for found in translator.translate(WORDS[:20], alignments=True):
         assert found.alignment is not None
         assert [place for _, place in found.alignment] == list(range(len(found.tokens)))
@@ -64,3 +65,18 @@ def test_pairs_are_as_unequal_as_their_texts_are(translator: Perfect) -> None:
     counts = Counts(unit="lines")
     made = list(synthesize(translator, WORDS[:20], kind="self-training", keep_copies=True, tag="", counts=counts))
     assert (counts.read, counts.kept, made) == (20, 20, [(word, word.upper()) for word in WORDS[:20]])
+
+
+def test_an_output_may_be_as_long_as_the_sentence_allows_whatever_is_read_beside_it(pair: TokenizerPair) -> None:
+    options = DecodingConfig(beam_size=1, loop_guard=0, max_length_factor=1.0, max_length_offset=3)
+    for tokenizers in (pair, pair.without_matches()):
+        model = small.model(small.shape(tokenizers), 3)
+        with torch.no_grad():
+            model.generator.weight[EOS] = 0.0  # an output ends where it must
+            model.generator.weight[EOS, 0] = -100.0
+        translator = Translator([model], tokenizers, options)
+        source = tokenizers.encode_source(WORDS[0])
+        assert len(source) == 7
+        assert translator.plan(options).request(source).max_length == 10
+        [found] = translator.translate(WORDS[:1])
+        assert len(found.tokens) <= 10

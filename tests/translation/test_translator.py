@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodingConfig
+from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.nn import Transformer
+from dragoman.nn import StepCache, Transformer
 from dragoman.search import SearchRequest, batches, beam_search, dispatch, search
 from dragoman.search.outputs import one_line
+from dragoman.sequences import SourceBatch
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, PAD, SPECIALS
 from dragoman.translation import Translator, format_translation
@@ -82,14 +84,22 @@ def test_batch_mates_order_and_batch_sizes_change_nothing(
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
 def test_padding_and_places_in_a_batch_change_nothing(words: Translator, options: dict[str, object]) -> None:
-    ids = [words.tokenizers.source.encode(text) for text in small.sentences(30, seed=3)]
+    sources = [words.tokenizers.encode_source(text) for text in small.sentences(30, seed=3)]
     chosen = words.options(options)
 
+    class Padded(ModuleEngine):
+        padding = 0
+
+        def start(self, sources: SourceBatch) -> StepCache:
+            wide = [torch.nn.functional.pad(x, (0, self.padding)) for x in (sources.ids, sources.mask)]
+            return super().start(SourceBatch(*wide))
+
+    padded = Padded(words.transformers[0])
+
     def found(rows: list[int], padding: int) -> dict[int, list]:
-        width = max(len(ids[row]) for row in rows) + 1 + padding
-        source = torch.tensor([[*ids[row], EOS, *[PAD] * (width - len(ids[row]) - 1)] for row in rows])
-        request = SearchRequest(source, [len(ids[row]) for row in rows], chosen, seeds=rows)
-        return dict(zip(rows, search(words.model, request), strict=True))
+        padded.padding = padding
+        requests = [SearchRequest(sources[row], chosen, seed=row) for row in rows]
+        return dict(zip(rows, search(padded, requests), strict=True))
 
     alone = {row: found([row], 0)[row] for row in range(30)}
     draw = random.Random(2)
@@ -169,8 +179,8 @@ class Uncached:
     def __init__(self, model: Transformer) -> None:
         self.model = model
 
-    def start(self, source: Tensor) -> Prefixes:
-        return Prefixes(source, source.new_empty(len(source), 0))
+    def start(self, sources: SourceBatch) -> Prefixes:
+        return Prefixes(sources.ids, sources.ids.new_empty(len(sources), 0))
 
     @torch.no_grad()
     def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
@@ -185,7 +195,7 @@ def test_cached_is_uncached_in_every_search(
 ) -> None:
     texts, chosen = small.sentences(10, seed=5), words.options(options)
     cached = words.translate_with(texts, chosen)
-    monkeypatch.setattr(words.runner, "model", Uncached(words.transformers[0]))
+    monkeypatch.setattr(words.backend.torch, "together", Uncached(words.transformers[0]))
     for found, expected in zip(cached, words.translate_with(texts, chosen), strict=True):
         assert found.tokens == expected.tokens
         assert found.token_scores == pytest.approx(expected.token_scores, abs=1e-10)
