@@ -5,7 +5,7 @@
 VENV := .venv
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format native docs bench bench-peers clean
+.PHONY: help setup demo test lint format native dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ format: $(VENV)/.installed-dev ## put the code into the house style
 
 native: $(VENV)/.installed-dev ## compile the native engine again, after a change of its sources
 	$(VENV)/bin/python -m dragoman.engines.native.build
+
+dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for this platform into dist/
+	$(VENV)/bin/python -m hatchling build
 
 docs: $(VENV)/.installed-dev ## build the guide into site/
 	$(VENV)/bin/zensical build --clean
