@@ -33,8 +33,10 @@ native: $(VENV)/.installed-dev ## compile the native engine again, after a chang
 dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for this platform into dist/
 	$(VENV)/bin/python -m hatchling build
 
-docs: $(VENV)/.installed-dev ## build the guide into site/
-	$(VENV)/bin/zensical build --clean
+docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
+	$(VENV)/bin/python scripts/api_reference.py build/docs
+	$(VENV)/bin/zensical build --clean --strict --config-file build/docs/mkdocs.yml
+	rm -rf site && mv build/docs/site site
 
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
