@@ -5,7 +5,7 @@
 VENV := .venv
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format native docs bench bench-peers clean
+.PHONY: help setup demo test lint format native dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -30,8 +30,13 @@ format: $(VENV)/.installed-dev ## put the code into the house style
 native: $(VENV)/.installed-dev ## compile the native engine again, after a change of its sources
 	$(VENV)/bin/python -m dragoman.engines.native.build
 
-docs: $(VENV)/.installed-dev ## build the guide into site/
-	$(VENV)/bin/zensical build --clean
+dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for this platform into dist/
+	$(VENV)/bin/python -m hatchling build
+
+docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
+	$(VENV)/bin/python scripts/api_reference.py build/docs
+	$(VENV)/bin/zensical build --clean --strict --config-file build/docs/mkdocs.yml
+	rm -rf site && mv build/docs/site site
 
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done

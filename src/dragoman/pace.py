@@ -43,7 +43,9 @@ def paced(items: Iterable[T], report: Callable[[str], None], what: str, total: i
 
     Args:
         items: of any kind.
-        report, what, total: as for `Pace`.
+        report: as for `Pace`.
+        what: as for `Pace`.
+        total: as for `Pace`.
     """
     pace = Pace(report, what, total)
     for done, item in enumerate(items):

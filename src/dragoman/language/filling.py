@@ -78,8 +78,9 @@ def split_at_gaps(text: str) -> list[str]:
 def escape_gaps(text: str) -> str:
     r"""The text to give for a text without gaps, whatever it says: `split_at_gaps` gives it back as one part.
 
-    >>> print(escape_gaps("write <mask>"))
-    write \<mask>
+    Examples:
+        >>> print(escape_gaps("write <mask>"))
+        write \<mask>
     """
     return _GAP.sub(lambda found: 2 * found[1] + "\\" + MASK_TOKEN, text)
 

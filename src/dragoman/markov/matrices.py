@@ -28,19 +28,20 @@ from dragoman.nn import FeedForward
 class MatrixSkips(MaskedSkips):
     """`MaskedSkips` computed by matrix products, the matrices kept sparse.
 
-    >>> words = "<pad> <unk> <s> </s> check the program battery log and find out whether it ran down please".split()
-    >>> def ids(text):
-    ...     return [words.index(word) for word in text.split()]
-    >>> program = ids("check the program log and find out whether it ran please")
-    >>> battery = ids("check the battery log and find out whether it ran down please")
-    >>> model = MatrixSkips.fit([program, battery] * 200, len(words), k=0.0)
-    >>> model.votes(program[:-1])[ids("down please")].tolist()
-    [0.0, 1.0]
-    >>> model.votes(battery[:-2])[ids("down please")].tolist()
-    [1.0, 0.0]
-    >>> ran, log = (one_hot(torch.tensor(ids(word)), len(words)) for word in ("ran", "log"))
-    >>> (ran @ model.mask_matrix.to_dense())[0, ids("check the program battery")].tolist()
-    [0.0, 0.0, 1.0, 1.0]
+    Examples:
+        >>> words = "<pad> <unk> <s> </s> check the program battery log and find out whether it ran down please".split()
+        >>> def ids(text):
+        ...     return [words.index(word) for word in text.split()]
+        >>> program = ids("check the program log and find out whether it ran please")
+        >>> battery = ids("check the battery log and find out whether it ran down please")
+        >>> model = MatrixSkips.fit([program, battery] * 200, len(words), k=0.0)
+        >>> model.votes(program[:-1])[ids("down please")].tolist()
+        [0.0, 1.0]
+        >>> model.votes(battery[:-2])[ids("down please")].tolist()
+        [1.0, 0.0]
+        >>> ran, log = (one_hot(torch.tensor(ids(word)), len(words)) for word in ("ran", "log"))
+        >>> (ran @ model.mask_matrix.to_dense())[0, ids("check the program battery")].tolist()
+        [0.0, 0.0, 1.0, 1.0]
     """
 
     kind = "matrix-skips"

@@ -1,10 +1,11 @@
 """The paper's blocks, one file per section; each works alone with plain PyTorch.
 
->>> import torch
->>> from dragoman.nn import MultiHeadAttention, causal_mask
->>> attend = MultiHeadAttention(d_model=16, num_heads=4)
->>> attend(torch.zeros(2, 5, 16), mask=causal_mask(5)).shape
-torch.Size([2, 5, 16])
+Examples:
+    >>> import torch
+    >>> from dragoman.nn import MultiHeadAttention, causal_mask
+    >>> attend = MultiHeadAttention(d_model=16, num_heads=4)
+    >>> attend(torch.zeros(2, 5, 16), mask=causal_mask(5)).shape
+    torch.Size([2, 5, 16])
 """
 
 from dragoman.nn.attention import (

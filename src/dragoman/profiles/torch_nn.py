@@ -174,7 +174,11 @@ def load(
     Args:
         state: name -> tensor or array, of the whole model.
         pad: id of the padding token.
-        nhead, dropout, activation, layer_norm_eps, norm_first: as given to `torch.nn.Transformer`.
+        nhead: as given to `torch.nn.Transformer`.
+        dropout: as given to `torch.nn.Transformer`.
+        activation: as given to `torch.nn.Transformer`.
+        layer_norm_eps: as given to `torch.nn.Transformer`.
+        norm_first: as given to `torch.nn.Transformer`.
         scale_embedding: whether the model multiplies its embeddings by √d_model.
         names: what the model calls its parts.
         dtype: type of the weights.
