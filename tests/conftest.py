@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
+import processor
+
 # Before torch is imported; tests that run in parallel would otherwise fight for the cores. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
@@ -27,6 +29,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("dragoman")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processor", choices=processor.SETTINGS, help="play one with no wider vectors than these")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if kind := config.getoption("--processor"):
+        processor.play(kind)
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,9 @@ PACKAGE = ROOT / "src" / "dragoman"
 RULES = (
     house.import_direction,
     house.sizes,
+    house.room_sizes,
+    house.engine_questions,
+    house.special_ids,
     house.open_signatures,
     house.undocumented,
     house.shapeless_tensors,
@@ -45,6 +48,17 @@ PLANTED = [
     (house.import_direction, "cellar/wine.py", "import math"),
     (house.sizes, "data/long.py", "x = 1\n" * (house.LONGEST_FILE + 1)),
     (house.sizes, "data/long.py", "def f():\n" + "    x = 1\n" * house.LONGEST_FUNCTION),
+    (house.room_sizes, "data/all.py", "x = 1\n" * (house.LARGEST_ROOM + 1)),
+    (house.room_sizes, "engines/all.cpp", "int x;\n" * (house.LARGEST_ROOM + 1)),
+    (house.engine_questions, "serving/a.py", "def f(x): return isinstance(x, NativeEngine)"),
+    (house.engine_questions, "serving/a.py", "def f(x): return isinstance(x, (int, engines.PackedEngine))"),
+    (house.engine_questions, "serving/a.py", "def f(x): return issubclass(type(x), NativeEngine | None)"),
+    (house.engine_questions, "serving/a.py", "def f(x): return type(x) is ModuleEngine"),
+    (house.engine_questions, "serving/a.py", "def f(x): return type(x) in (PackedEngine, dict)"),
+    (house.engine_questions, "serving/a.py", "def f(x):\n    match x:\n        case NativeEngine():\n            pass"),
+    (house.special_ids, "serving/a.py", "from dragoman.text.tokenizer import EOS, own_length"),
+    (house.special_ids, "models/a.py", "from dragoman.text import PAD"),
+    (house.special_ids, "models/a.py", "def f():\n    from ..text.tokenizer import MASK as hidden"),
     (house.open_signatures, "data/open.py", "def read(**options): ..."),
     (house.open_signatures, "data/open.py", "class Store:\n    def __init__(self, **options): ..."),
     (house.undocumented, "data/silent.py", "x = 1"),
@@ -114,6 +128,14 @@ def test_each_rule_sees_what_breaks_it(
     (tmp_path / where).parent.mkdir()
     (tmp_path / where).write_text(source, encoding="utf-8")
     assert len(rule(tmp_path)) == 1
+
+
+def test_no_exception_is_kept_that_nothing_needs() -> None:
+    def places(complaints: list[str]) -> list[str]:
+        return [complaint.partition(":")[0] for complaint in complaints]
+
+    assert set(places(house.engine_questions(PACKAGE, ()))) == house.ASKS_ENGINES
+    assert {place.split("/")[0] for place in places(house.special_ids(PACKAGE, ()))} == house.IMPORTS_SPECIAL_IDS
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine
 from dragoman.engines.native import load_library
+from dragoman.engines.packed import multiplies_bytes
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import SearchRequest, beam_search, greedy_search, score_serial
@@ -209,6 +210,25 @@ def test_int8_is_that_arithmetic_to_the_last_byte(make: Make) -> None:
     # Rounding in float32 seldom moves an activation across the border between two bytes; weights of another width do
     # so everywhere.
     assert (torch.cat(rows) < 1e-3).float().mean() > 0.9
+
+
+def test_bytes_are_summed_exactly_where_pytorch_adds_two_in_sixteen_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def saturating(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(a[:, i : i + 1].int() @ b[i : i + 1].int()).clamp(max=9999) for i in range(len(b))]).sum(0)
+
+    def walked() -> list[torch.Tensor]:
+        multiplies_bytes.cache_clear()
+        return walk([PackedEngine(case.model(), "int8")], case)[0]
+
+    case = base_case()
+    exact = walked()
+    monkeypatch.setattr(torch, "_int_mm", saturating, raising=False)
+    found = walked()
+    assert not multiplies_bytes()
+    monkeypatch.undo()
+    multiplies_bytes.cache_clear()
+    for one, other in zip(exact, found, strict=True):
+        assert (one - other).abs().max() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from dragoman.engines.light import PRECISIONS, native_precision
 from dragoman.engines.module import ModuleEngine
 from dragoman.engines.native import NativeEngine, load_library
-from dragoman.engines.packed import PackedEngine
+from dragoman.engines.packed import PackedEngine, multiplies_bytes
 from dragoman.engines.recipe import NotPlain
 from dragoman.errors import ConfigError
 from dragoman.nn import CausalLM, Transformer
@@ -90,6 +90,6 @@ def _modules(model: Transformer | CausalLM, wanted: str, precision: str, reason:
 def _packed_precision(precision: str) -> tuple[str, str]:
     if precision != "auto":
         return precision, f"{precision} asked for"
-    if torch.backends.cpu.get_cpu_capability().startswith("AVX512") and hasattr(torch, "_int_mm"):
+    if torch.backends.cpu.get_cpu_capability().startswith("AVX512") and multiplies_bytes():
         return "int8", "int8, the fastest with AVX-512"
     return "float32", "float32, because this processor does not multiply bytes in its vector units"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -143,14 +144,25 @@ def _short_of_four(rows: Tensor) -> int:
     return -rows.shape[-1] % 4
 
 
+@functools.cache
+def multiplies_bytes() -> bool:
+    """Return whether PyTorch sums products of bytes exactly here.
+
+    Without VNNI, oneDNN may add two of them in 16 bits and cut what does not fit.
+    """
+    if not hasattr(torch, "_int_mm"):
+        return False
+    largest = torch.full((16, 64), LARGEST, dtype=torch.int8)
+    return bool((torch._int_mm(largest, largest.t().contiguous()) == 64 * LARGEST**2).all())
+
+
 def _int8_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     rows = x.flatten(0, -2)
     values, row_scale = quantised(rows)
     if short := _short_of_four(rows):
         values = F.pad(values, (0, short))
-    multiply = getattr(torch, "_int_mm", None)
-    # Both ways give the exact sums; the first needs a PyTorch that multiplies bytes.
-    sums = multiply(values, weight) if multiply else values.double() @ weight.double()
+    # Both ways give the exact sums.
+    sums = torch._int_mm(values, weight) if multiplies_bytes() else values.double() @ weight.double()
     product = sums.float() * (scale * row_scale)
     return (product if bias is None else product + bias).view(*x.shape[:-1], -1)
 
