@@ -21,7 +21,7 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Before", "Bounds", "dict", "dict.fromkeys", "Field", "float", "frozenset", "lazy_names", "len",
+    "Before", "Bounds", "dict", "dict.fromkeys", "float", "frozenset", "get_args", "lazy_names", "len", "Like",
     "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "set", "sorted", "str.maketrans",
     "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip

@@ -75,7 +75,7 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
         "import sys; from dragoman import Translator\n"
         "translator = Translator.from_pretrained(sys.argv[1], device='cpu')\n"
         "translator.translate(['ba ce'], beam_size=2, length_penalty=1)\n"
-        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'pydantic', 'tomllib', 'subprocess', 'statistics'\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'tomllib', 'subprocess', 'statistics'\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(save(tmp_path))]
@@ -88,7 +88,7 @@ def test_nothing_heavy_is_imported_by_the_command_line(tmp_path: Path) -> None:
     lines.write_text("\n".join([*TEXTS, ""]), encoding="utf-8")
     script = (
         "import sys; from dragoman.cli import main; sys.argv = ['dragoman', 'translate', *sys.argv[1:]]\n"
-        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'dragoman.config.checking'\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'dragoman.config.tree'\n"
         "try: main()\n"
         "finally: print([name for name in heavy if name in sys.modules])\n"
     )

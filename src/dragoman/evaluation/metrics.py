@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from dragoman.config.sections import LANGUAGE_OF_COUNTRY
+from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError
 from dragoman.evaluation.edit_distance import edit_distance
 

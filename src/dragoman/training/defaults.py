@@ -87,8 +87,6 @@ RATE_FACTOR = 2.0
 TEXT_LENGTH_PENALTY = 1.0
 # Tried at the end on dev lines, where there are so many.
 LENGTH_PENALTIES, FEWEST_LINES = (0.6, 1.0, 1.4, 1.8), 100
-# With one of these in [decoding] the length penalty is not left open: another formula has another scale.
-PENALTY_KEYS = frozenset({"length_penalty", "length_penalty_formula"})
 # Updates that the moving average of the weights reaches back, at most.
 LONGEST_SPAN = 1000
 # Seconds an update takes however little it computes.
@@ -179,7 +177,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
     metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
-    if not symbols and not decoding.given & PENALTY_KEYS:
+    if not symbols and decoding.leaves_penalty_open:
         why = "beams of text end too early with the paper's 0.6"
         choices.change("decoding", why, {"length_penalty": TEXT_LENGTH_PENALTY})
         lines = min(len(data.dev), choices.config.validation.max_sentences)
