@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config.values import Before, Bounds, Like, Mistake, convert, in_words, shown
+from dragoman.config.values import SHOWN, Before, Bounds, Like, Mistake, convert, in_words, shown, told
 
 NOTHING = object()
 
@@ -188,3 +188,14 @@ def test_what_is_shown_is_short_whatever_it_is() -> None:
     for value in ("x" * 10**6, 10**5000, deep, list(range(10**5))):
         assert len(shown(value)) < 120
     assert shown("ä") == "'ä'"
+
+
+def test_any_number_of_mistakes_is_told_briefly_and_at_once() -> None:
+    tree = {"size": 1} | {f"sise{number}": number for number in range(20_000)} | {"x" * 10**6: 1}
+    mistakes = read(tree, Inner)[1]
+    assert len(mistakes) == 20_001
+    rows = told(mistakes).split("\n")
+    assert rows[1] == "  x.sise0: there is no such name here; did you mean 'size'? (found 0)"
+    assert rows[-1] == f"  and {20_001 - SHOWN:,} more"
+    assert len(told(mistakes)) < 100 * SHOWN
+    assert len(str(mistakes[-1])) < 300

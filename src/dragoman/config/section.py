@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform, get_type_hints
 
-from dragoman.config.values import Mistake, convert_fields, in_words, shown
+from dragoman.config.values import Mistake, convert_fields, in_words, shown, told
 from dragoman.errors import ConfigError
 
 S = TypeVar("S", bound="Section")
 Content = Literal["data", "run"]
 Files = Literal["pairs", "text", "prepared"]
+_MESSAGE = "the settings do not hold together:"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,7 +160,7 @@ class Section:
         mistakes: list[Mistake] = []
         made = cls.read(tree, "", mistakes)
         if mistakes:
-            raise _told(mistakes, file)
+            raise ConfigError(_MESSAGE + told(mistakes), file=file)
         return made
 
     @classmethod
@@ -241,7 +242,7 @@ class Section:
             values = {name: getattr(self, name) for name in self.settings}
             copy._fill({**values, **changed}, self.given.union(changed), "", mistakes)
         if mistakes:
-            raise _told(mistakes, None)
+            raise ConfigError(_MESSAGE + told(mistakes))
         return copy
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -261,8 +262,3 @@ class Section:
 
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.settings)
-
-
-def _told(mistakes: list[Mistake], file: str | Path | None) -> ConfigError:
-    rows = "\n  ".join(map(str, mistakes))
-    return ConfigError(f"the settings do not hold together:\n  {rows}", file=file)

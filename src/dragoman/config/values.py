@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -35,6 +35,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?")
 _BOOLS = dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True)
 _BOOLS |= dict.fromkeys(("0", "false", "f", "no", "n", "off"), False)
 _LARGEST = 2**63  # of floats that are taken for whole numbers
+SHOWN = 50  # mistakes that a message lists
 _WIDTH = 100  # characters of a value that a message shows
 
 
@@ -276,9 +277,19 @@ def convert_fields(
             mistakes.append(Mistake(dotted + name, f"must be given ({in_words(kind)})"))
     for name in tree:
         if name not in types:
-            hint = _hint(name, types, elsewhere or {})
-            mistakes.append(Mistake(f"{dotted}{name}", f"there is no such name here{hint} (found {shown(tree[name])})"))
+            # Near names are looked for as long as somebody will read them: a file may have any number of unknown ones.
+            hint = _hint(name, types, elsewhere or {}) if len(mistakes) < SHOWN else ""
+            called = str(name) if len(str(name)) <= _WIDTH else shown(name)
+            mistakes.append(Mistake(dotted + called, f"there is no such name here{hint} (found {shown(tree[name])})"))
     return found
+
+
+def told(mistakes: Sequence[Mistake]) -> str:
+    """Return mistakes as lines of a message, `SHOWN` of them at most."""
+    rows = [str(one) for one in mistakes[:SHOWN]]
+    if len(mistakes) > SHOWN:
+        rows.append(f"and {len(mistakes) - SHOWN:,} more")
+    return "".join(f"\n  {row}" for row in rows)
 
 
 def _hint(name: object, types: Mapping[str, Any], elsewhere: Mapping[str, str]) -> str:
