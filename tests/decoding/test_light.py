@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, Placement
 from dragoman.decoding import Translator
 from dragoman.engines import light
 from dragoman.engines.native import load_library
@@ -39,7 +39,7 @@ def save(directory: Path, **changes: object) -> Path:
 
 
 def is_light(directory: Path, device: str = "cpu", engine: str = "auto", precision: str = "auto") -> bool:
-    return light.open_light(directory, read_config(directory)[0], device, engine, precision) is not None
+    return light.open_light(directory, read_config(directory)[0], Placement(device, engine, precision)) is not None
 
 
 CHOICES = [
@@ -105,7 +105,7 @@ def test_what_is_not_certain_is_left_to_others(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(light, "has_no_accelerator", lambda: True)
     assert is_light(directory, device="auto")
     assert is_light(directory, engine="native")
-    for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}, {"precision": "int4"}):
+    for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}):
         assert not is_light(directory, **changes)
     assert not is_light(save(tmp_path / "relative", positions="relative"))
     monkeypatch.setattr(light, "load_library", lambda: "there is none")

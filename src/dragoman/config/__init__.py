@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman.config.kinds import Family as Family
     from dragoman.config.kinds import Markov as Markov
     from dragoman.config.model import ModelConfig as ModelConfig
+    from dragoman.config.placement import Placement as Placement
     from dragoman.config.reading import find_setting as find_setting
     from dragoman.config.reading import foreign_names as foreign_names
     from dragoman.config.reading import make_config as make_config
@@ -49,6 +50,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "decoding": ("DecodingConfig",),
         "kinds": ("COUNTED", "Family", "Markov"),
         "model": ("ModelConfig",),
+        "placement": ("Placement",),
         "reading": (
             "find_setting",
             "foreign_names",

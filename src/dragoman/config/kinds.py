@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+from dragoman.config.placement import MOST_THREADS
 from dragoman.config.values import Before, Bounds
 
 Positive = Annotated[int, Bounds(gt=0)]
@@ -13,7 +14,7 @@ NotNegative = Annotated[int, Bounds(ge=0)]
 Length = Annotated[int, Bounds(ge=0, le=2**20)]
 PositiveLength = Annotated[int, Bounds(gt=0, le=2**20)]
 Hypotheses = Annotated[int, Bounds(gt=0, le=1024)]  # more than a search is willing to keep is a slip
-Threads = Annotated[int, Bounds(gt=0, le=1024)]  # more than there are processors fill the machine's process table
+Threads = Annotated[int, Bounds(gt=0, le=MOST_THREADS)]
 Layers = Annotated[int, Bounds(ge=0, le=1000)]
 Rate = Annotated[float, Bounds(ge=0.0, lt=1.0)]
 

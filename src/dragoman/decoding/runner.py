@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.decoding.alignment import align
 from dragoman.decoding.batches import BATCH_TOKENS, length_batches
 from dragoman.decoding.beam import beam_search
@@ -70,8 +70,8 @@ class Runner:
     ) -> None:
         self.transformers = list(models)
         self.datastores = list(datastores) or [None] * len(models)
-        self._choice = engine, precision
-        chosen = [choose_engine(model, engine, precision) for model in models]
+        self._placement = Placement(engine=engine, precision=precision)
+        chosen = [choose_engine(model, self._placement) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
         self.reason = chosen[0][1]
         self.model: NextTokenModel = _together(self.engines)
@@ -87,7 +87,7 @@ class Runner:
     def turned(self) -> NextTokenModel:
         """All of them together as they read from right to left: the same, but for those with a decoder for it."""
         both = zip(self.transformers, self.engines, strict=True)
-        return _together([engine if one.turned() is one else choose_engine(one.turned(), *self._choice)[0]
+        return _together([engine if one.turned() is one else choose_engine(one.turned(), self._placement)[0]
                           for one, engine in both])  # fmt: skip
 
     @property

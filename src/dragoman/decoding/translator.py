@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.decoding.batches import length_batches
 from dragoman.decoding.both_ways import in_directions, read_whole
 from dragoman.decoding.guard import is_finished, search_without_loops
@@ -86,7 +86,8 @@ class Translator:
         config, decoding, languages = read_config(paths[0])
         await_check = check_aside(paths[0] / WEIGHTS)
         light = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
-        opened = open_light(paths[0], config, device, engine, precision) if light else None
+        placement = Placement(device, engine, precision)
+        opened = open_light(paths[0], config, placement) if light else None
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()
