@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.decoding import evaluate as evaluate
     from dragoman.decoding import tune as tune
     from dragoman.errors import DragomanError as DragomanError
+    from dragoman.evaluation import Metric as Metric
     from dragoman.evaluation import compare as compare
     from dragoman.evaluation import score as score
     from dragoman.inspection import Trace as Trace
@@ -47,7 +48,7 @@ __all__, _name, _ = lazy_names(
         "data": ("prepare",),
         "decoding": ("Completer", "Filler", "TextScorer", "Translation", "Translator", "evaluate", "tune"),
         "errors": ("DragomanError",),
-        "evaluation": ("compare", "score"),
+        "evaluation": ("Metric", "compare", "score"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
         "training": ("Run", "average_run", "describe_model", "train"),

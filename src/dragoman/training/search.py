@@ -8,6 +8,7 @@ from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.decoding import Translator, Tuning, save_decoding
 from dragoman.decoding.tuning import try_searches
+from dragoman.evaluation import Metric
 from dragoman.models.description import DATASTORE
 from dragoman.training.log import RunLog
 
@@ -55,8 +56,7 @@ def tune_search(
         data.dev_source[:most],
         data.dev_target[:most],
         [own, *others],
-        metric="bleu" if metric == "loss" else metric,
-        tokenize=config.validation.tokenize,
+        metric=Metric("bleu" if metric == "loss" else metric, tokenize=config.validation.tokenize),
     )
     sure = [one for one in tuned.trials if one.against is None or one.against.p_randomisation <= SURE]
     chosen = max(sure, key=lambda one: one.score.value)

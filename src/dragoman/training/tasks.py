@@ -17,7 +17,7 @@ from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, colla
 from dragoman.data.masking import FIRST_PIECE
 from dragoman.decoding import Completer, Translator
 from dragoman.engines import ModuleEngine
-from dragoman.evaluation import Score, score
+from dragoman.evaluation import Metric, Score, score
 from dragoman.models import Languages
 from dragoman.nn import CausalLM, MaskedLM, Transformer
 from dragoman.text import Tokenizer
@@ -102,9 +102,9 @@ class Translating:
             [model], data.tokenizers, options, languages, precision="float32", right_to_left=self.right_to_left
         )
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
-        metrics = [name for name in self.metrics if name != "loss"]
-        how = {"target_language": languages.target, "tokenize": config.validation.tokenize}
-        scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0, **how)
+        tokenize = config.validation.tokenize
+        metrics = [Metric(name, languages.target, tokenize=tokenize) for name in self.metrics if name != "loss"]
+        scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0)
         return Outputs(lines, scores)
 
 
