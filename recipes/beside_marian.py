@@ -25,7 +25,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from run import HERE, once, plainly, recipe_text, scoring, train
+from run import HERE, metric_of, once, plainly, recipe_text, train
 
 import dragoman
 from dragoman.config import make_config, read_toml
@@ -96,8 +96,8 @@ def score_both(
     translator = dragoman.Translator.from_pretrained(ours)
     outputs = [one.text for one in translator.translate(sources, beam_size=BEAM_SIZE)]
     theirs = [data.tokenizers.target.decode(ids) for ids in marian["outputs"]]
-    asked: dict[str, Any] = {"target_language": translator.languages.target, **scoring(test)}
-    return {one: compare(theirs, outputs, answers, one, **asked).to_dict() for one in ("bleu", "chrf")}
+    asked = {name: metric_of(test, name, translator.languages.target) for name in ("bleu", "chrf")}
+    return {name: compare(theirs, outputs, answers, metric).to_dict() for name, metric in asked.items()}
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from run import once, plainly
 import dragoman
 from dragoman.config import make_config, merge, parse_assignments
 from dragoman.data.filtering import Counts
-from dragoman.evaluation import compare
+from dragoman.evaluation import Metric, compare
 from dragoman.files import make_directory, write_bytes, write_json
 from dragoman.inspection.canvas import checked_path
 from dragoman.studies.synthesis import WAYS, synthesize
@@ -191,7 +191,7 @@ class Effects:
         row: dict[str, Any] = {"name": name, "what": what, "minutes": found["minutes"], "seconds": found["seconds"]}
         row["cost"] = round(found["minutes"] / (base["minutes"] or 1), 2)
         for metric in ("bleu", "chrf"):
-            both = compare(base["outputs"], found["outputs"], self.lines["dev.de"], metric, target_language="de")
+            both = compare(base["outputs"], found["outputs"], self.lines["dev.de"], Metric(metric, "de"))
             row[metric] = {"value": both.b.value, "difference": both.difference, "interval": [both.low, both.high]}
             row[metric]["p"] = both.p_bootstrap
         return row

@@ -28,7 +28,7 @@ import dragoman
 from dragoman.config import SETTINGS_FILE, make_config, merge, parse_assignments, read_toml
 from dragoman.data import Prepared
 from dragoman.errors import DragomanError
-from dragoman.evaluation import group_references, score
+from dragoman.evaluation import Metric, group_references, score
 from dragoman.language import TextScorer, summarize
 from dragoman.models import load_pretrained
 from dragoman.studies.judge import read_test_set
@@ -65,13 +65,13 @@ def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -
     translator = dragoman.Translator.from_pretrained(models)
     outputs = [one.text for one in translator.translate(sources)]
     language = translator.languages.target
-    scores = score(outputs, answers, metrics=test["metrics"], target_language=language, **scoring(test))
+    scores = score(outputs, answers, metrics=[metric_of(test, name, language) for name in test["metrics"]])
     return {"lines": len(sources), "scores": [one.to_dict() for one in scores]}
 
 
-def scoring(test: dict[str, Any]) -> dict[str, Any]:
-    """What a recipe's entry in `tests.toml` asks of its metrics, as arguments of `score` and `compare`."""
-    return {key: test[key] for key in ("tokenize", "lowercase") if key in test}
+def metric_of(test: dict[str, Any], name: str, language: str | None) -> Metric:
+    """Return a metric as a recipe's entry in `tests.toml` asks for it."""
+    return Metric(name, language, test.get("lowercase", False), test.get("tokenize"))
 
 
 def token_accuracy(run: Path, data: Prepared) -> dict[str, Any]:

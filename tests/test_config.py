@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import (
-    FOREIGN_NAMES,
     SECTIONS,
     DecodingConfig,
     ModelConfig,
     TrainConfig,
     find_setting,
+    foreign_names,
     make_config,
     merge,
     parse_assignments,
@@ -75,7 +75,7 @@ def test_every_setting_has_a_default_but_the_run_directory(tmp_path: Path) -> No
     config = TrainConfig(out="r")
     write_toml(config, tmp_path / "c.toml")
     assert make_config(read_toml(tmp_path / "c.toml")) == config
-    with pytest.raises(ConfigError, match="out: Field required"):
+    with pytest.raises(ConfigError, match=r"out: must be given \(a path\)"):
         make_config({})
 
 
@@ -172,8 +172,8 @@ def test_names_are_found_with_and_without_their_section() -> None:
 
 def test_foreign_names_lead_to_names_of_ours_and_hide_none() -> None:
     ours = {name for fields in SECTIONS.values() for name in fields.settings}
-    assert set(FOREIGN_NAMES.values()) <= ours
-    assert not set(FOREIGN_NAMES) & ours
+    assert set(foreign_names().values()) <= ours
+    assert not set(foreign_names()) & ours
 
 
 def test_no_name_is_in_two_sections() -> None:
@@ -276,8 +276,6 @@ def test_all_mistakes_are_told_at_once() -> None:
         assert line.endswith(f"(found {found})")
     assert any("n_best 3 is more than beam_size 2" in line for line in lines)
     assert len(lines) == 7
-    assert "pydantic" not in caught.value.message
-    assert "Value error" not in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dragoman.config import TrainConfig as TrainConfig
     from dragoman.data import prepare as prepare
     from dragoman.errors import DragomanError as DragomanError
+    from dragoman.evaluation import Metric as Metric
     from dragoman.evaluation import compare as compare
     from dragoman.evaluation import score as score
     from dragoman.inspection import Trace as Trace
@@ -46,7 +47,7 @@ __all__, _name, _ = lazy_names(
         "config": ("DecodingConfig", "ModelConfig", "TrainConfig"),
         "data": ("prepare",),
         "errors": ("DragomanError",),
-        "evaluation": ("compare", "score"),
+        "evaluation": ("Metric", "compare", "score"),
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),

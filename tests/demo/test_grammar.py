@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,8 +120,8 @@ def corpus(grammar: Grammar) -> DemoCorpus:
 @pytest.fixture(scope="module")
 def other(grammar: Grammar) -> DemoCorpus:
     """A smaller corpus from another seed."""
-    split = grammar.tables.split.model_copy(update={"train": 3000, "dev": 100, "test": 100, "seen": 0})
-    tables = grammar.tables.model_copy(update={"split": split})
+    split = replace(grammar.tables.split, train=3000, dev=100, test=100, seen=0)
+    tables = replace(grammar.tables, split=split)
     return generate(Grammar(Lexicon(tables, "other", "")), seed=2)
 
 

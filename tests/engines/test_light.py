@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, Placement
 from dragoman.engines import light
 from dragoman.engines.native import load_library
 from dragoman.errors import ModelError
@@ -39,7 +39,7 @@ def save(directory: Path, **changes: object) -> Path:
 
 
 def is_light(directory: Path, device: str = "cpu", engine: str = "auto", precision: str = "auto") -> bool:
-    return light.open_light(directory, read_config(directory)[0], device, engine, precision) is not None
+    return light.open_light(directory, read_config(directory)[0], Placement(device, engine, precision)) is not None
 
 
 CHOICES = [
@@ -75,7 +75,7 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
         "import sys; from dragoman import Translator\n"
         "translator = Translator.from_pretrained(sys.argv[1], device='cpu')\n"
         "translator.translate(['ba ce'], beam_size=2, length_penalty=1)\n"
-        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'pydantic', 'tomllib', 'subprocess', 'statistics'\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'tomllib', 'subprocess', 'statistics'\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     command = [sys.executable, "-c", script, str(save(tmp_path))]
@@ -88,7 +88,7 @@ def test_nothing_heavy_is_imported_by_the_command_line(tmp_path: Path) -> None:
     lines.write_text("\n".join([*TEXTS, ""]), encoding="utf-8")
     script = (
         "import sys; from dragoman.cli import main; sys.argv = ['dragoman', 'translate', *sys.argv[1:]]\n"
-        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'dragoman.config.checking'\n"
+        "heavy = 'torch', 'numpy', 'jaxtyping', 'sacrebleu', 'dragoman.config.tree'\n"
         "try: main()\n"
         "finally: print([name for name in heavy if name in sys.modules])\n"
     )
@@ -105,7 +105,7 @@ def test_what_is_not_certain_is_left_to_others(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(light, "has_no_accelerator", lambda: True)
     assert is_light(directory, device="auto")
     assert is_light(directory, engine="native")
-    for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}, {"precision": "int4"}):
+    for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}):
         assert not is_light(directory, **changes)
     assert not is_light(save(tmp_path / "relative", positions="relative"))
     monkeypatch.setattr(light, "load_library", lambda: "there is none")

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluation import break_down, score
+from dragoman.evaluation import Metric, break_down, score
 
 
 def made(lines: int = 100) -> tuple[list[str], list[str], list[str]]:
@@ -55,3 +55,14 @@ def test_what_does_not_fit_together_is_refused() -> None:
         break_down(outputs, references, metrics=["blue"])
     with pytest.raises(ConfigError, match="out of range"):
         break_down(outputs, references, bootstrap=-1)
+
+
+def test_one_metric_in_two_ways_is_two_columns_and_words_ignore_case_where_all_do() -> None:
+    strict, loose = Metric("exact"), Metric("exact", lowercase=True)
+    found = break_down(["A b", "c d"], ["a b", "c d"], metrics=[strict, loose], bootstrap=0)
+    assert [[one.value for one in group.scores] for group in found.by_length] == [[50.0, 100.0]]
+    matched = [
+        sum(one.matched for one in break_down(["A b"], ["a b"], metrics=metrics, bootstrap=0).words)
+        for metrics in ([strict], [strict, loose], [loose])
+    ]
+    assert matched == [1, 1, 2]

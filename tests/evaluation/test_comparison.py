@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation import METRICS, compare, score
+from dragoman.evaluation import METRICS, Metric, compare, score
 from dragoman.evaluation.resampling import swapped_sums
 
 REFERENCES = [f"number {index} of the lines we test" for index in range(80)]
@@ -97,15 +97,15 @@ def test_what_is_rounded_to_nothing_has_no_sign_of_its_own() -> None:
 def test_a_language_that_has_no_code_is_refused_where_it_counts(metric: str) -> None:
     for code in ("klingon", "", "z", "z1", "日本"):
         with pytest.raises(ConfigError, match="no code of a language") as caught:
-            compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9)
+            compare(["a"], ["a"], ["a"], Metric(metric, code), samples=9)
         assert caught.value.found == repr(code)
         assert "zh" in str(caught.value.expected)
-        assert compare(["a"], ["a"], ["a"], "chrf", target_language=code, samples=9).difference == 0
+        assert compare(["a"], ["a"], ["a"], Metric("chrf", code), samples=9).difference == 0
     for code, meant in (("cn", "zh"), ("JP", "ja"), ("cn-Hans", "zh")):
         with pytest.raises(ConfigError, match=f"is a country; its language is {meant}"):
-            compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9)
+            compare(["a"], ["a"], ["a"], Metric(metric, code), samples=9)
     for code in ("de", "zh-CN", "zho_Hans", "gsw", "xx", None):
-        assert compare(["a"], ["a"], ["a"], metric, target_language=code, samples=9).difference == 0
+        assert compare(["a"], ["a"], ["a"], Metric(metric, code), samples=9).difference == 0
 
 
 def test_a_test_without_samples_is_refused() -> None:

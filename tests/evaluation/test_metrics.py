@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation import METRICS, score
+from dragoman.evaluation import METRICS, Metric, score
 
 HYPOTHESES = [
     "The cat ate the fish, quickly.",
@@ -32,8 +32,8 @@ VARIABLE = [[text, *([other] if other is not None else [])] for text, other in z
 THEIRS = {"bleu": BLEU, "chrf": CHRF, "chrf++": lambda: CHRF(word_order=2), "ter": TER}
 
 
-def value(metric: str, hypotheses: list[str], references: list[str] | list[list[str]], **options: str | bool) -> float:
-    return score(hypotheses, references, metrics=(metric,), bootstrap=0, **options)[0].value
+def value(metric: Metric | str, hypotheses: list[str], references: list[str] | list[list[str]]) -> float:
+    return score(hypotheses, references, metrics=(metric,), bootstrap=0)[0].value
 
 
 @pytest.mark.parametrize("name", THEIRS)
@@ -67,7 +67,7 @@ def test_equals_sacrebleu_on_any_text(pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_lowercase_is_sacrebleus(name: str) -> None:
     theirs = {"bleu": BLEU, "chrf": CHRF}[name](lowercase=True)
-    [ours] = score(HYPOTHESES, REFERENCES, metrics=(name,), lowercase=True, bootstrap=0)
+    [ours] = score(HYPOTHESES, REFERENCES, metrics=(Metric(name, lowercase=True),), bootstrap=0)
     assert ours.value == theirs.corpus_score(HYPOTHESES, [REFERENCES]).score
     assert "case:lc" in ours.signature
 
@@ -76,7 +76,7 @@ def test_lowercase_is_sacrebleus(name: str) -> None:
 def test_chinese_is_scored_on_its_characters(code: str) -> None:
     hypothesis, reference = ["我们今天去学校看书。"], ["我们今天去学校读书。"]
     theirs = BLEU(tokenize="zh")
-    [ours] = score(hypothesis, reference, metrics=("bleu",), target_language=code)
+    [ours] = score(hypothesis, reference, metrics=(Metric("bleu", code),))
     assert ours.value == theirs.corpus_score(hypothesis, [reference]).score > 60
     assert "tok:zh" in ours.signature
     assert ours.note is None
@@ -91,19 +91,19 @@ def test_chinese_without_its_language_scores_nothing_and_says_so() -> None:
 def test_ter_of_chinese_counts_characters() -> None:
     hypothesis, reference = ["我们去看书"], ["我们去读书"]
     assert value("ter", hypothesis, reference) == 100
-    assert value("ter", hypothesis, reference, target_language="zh") == 20
+    assert value(Metric("ter", "zh"), hypothesis, reference) == 20
 
 
 def test_japanese_without_mecab_falls_back_to_characters_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     hypothesis, reference = ["猫は魚を食べます"], ["猫は魚を食べた"]
-    [ours] = score(hypothesis, reference, metrics=("bleu",), target_language="ja")
+    [ours] = score(hypothesis, reference, metrics=(Metric("bleu", "ja"),))
     assert ours.value == BLEU(tokenize="char").corpus_score(hypothesis, [reference]).score
     assert "tok:char" in ours.signature
     assert ours.note is not None
     assert "sacrebleu[ja]" in ours.note
     with pytest.raises(ConfigError, match=r"sacrebleu\[ja\]"):
-        score(hypothesis, reference, metrics=("bleu",), tokenize="ja-mecab")
+        score(hypothesis, reference, metrics=(Metric("bleu", tokenize="ja-mecab"),))
 
 
 def test_a_tokenizer_that_is_downloaded_is_told_to_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -113,18 +113,18 @@ def test_a_tokenizer_that_is_downloaded_is_told_to_be(monkeypatch: pytest.Monkey
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", offline)
     with pytest.raises(ConfigError) as caught:
-        score(["a"], ["a"], metrics=("bleu",), tokenize="flores200")
+        score(["a"], ["a"], metrics=(Metric("bleu", tokenize="flores200"),))
     assert caught.value.found == "no network"
     assert "downloads" in str(caught.value.hint)
 
 
 def test_languages_without_spaces_or_tokenizer_are_scored_on_characters() -> None:
-    assert "tok:char" in score(["แมวกินปลา"], ["แมวกินปลา"], metrics=("bleu",), target_language="tha")[0].signature
+    assert "tok:char" in score(["แมวกินปลา"], ["แมวกินปลา"], metrics=(Metric("bleu", "tha"),))[0].signature
 
 
 def test_tokenised_text_is_scored_as_it_is_or_suspected() -> None:
     tokenised, reference = ["ab-c d &amp; e ."] * 3, ["ab-c d &amp; f ."] * 3
-    [plain] = score(tokenised, reference, metrics=("bleu",), tokenize="none")
+    [plain] = score(tokenised, reference, metrics=(Metric("bleu", tokenize="none"),))
     assert plain.value == BLEU(tokenize="none").corpus_score(tokenised, [reference]).score
     assert "tok:none" in plain.signature
     assert plain.note is None
@@ -134,7 +134,7 @@ def test_tokenised_text_is_scored_as_it_is_or_suspected() -> None:
 def test_exact_ignores_outer_white_space_only() -> None:
     references = ["a b", "c d", "e f", "G"]
     assert value("exact", [" a b\t", "c  d", "e f", "g"], references) == 50
-    assert value("exact", [" a b\t", "c  d", "e f", "g"], references, lowercase=True) == 75
+    assert value(Metric("exact", lowercase=True), [" a b\t", "c  d", "e f", "g"], references) == 75
     assert value("exact", ["x", "d"], [["a", "x"], ["d"]]) == 100
 
 
@@ -181,7 +181,7 @@ def test_a_copy_of_the_reference_is_perfect(lines: list[str]) -> None:
 
 
 def test_our_signatures_say_what_could_change_the_number() -> None:
-    [ours] = score(["a"], ["A"], metrics=("wer",), lowercase=True, bootstrap=10, seed=7)
+    [ours] = score(["a"], ["A"], metrics=(Metric("wer", lowercase=True),), bootstrap=10, seed=7)
     assert ours.signature.startswith("WER|nrefs:1|bs:10|seed:7|case:lc|unit:token|version:dragoman-")
     [varying] = score(["a", "b"], [["A"], ["b", "c"]], metrics=("exact",), bootstrap=0)
     assert varying.signature.startswith("exact|nrefs:var|case:mixed|unit:line|version:")
@@ -191,7 +191,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'chrf'"):
         score(["a"], ["a"], metrics=("chrF2",))
     with pytest.raises(ConfigError, match="13a"):
-        score(["a"], ["a"], metrics=("bleu",), tokenize="moses")
+        score(["a"], ["a"], metrics=(Metric("bleu", tokenize="moses"),))
 
 
 def test_two_thousand_words_with_pronunciations_take_a_moment() -> None:
@@ -199,3 +199,34 @@ def test_two_thousand_words_with_pronunciations_take_a_moment() -> None:
     lines = [" ".join(draw.choices("abcdefgh", k=7)) for _ in range(2000)]
     scores = score(lines, [[line, line[::-1]] for line in lines], metrics=("word_error", "per"))
     assert [each.value for each in scores] == [0, 0]
+
+
+# What belongs to a metric
+
+
+def test_a_metric_keeps_a_language_of_its_own() -> None:
+    assert Metric("bleu").in_language("zh") == Metric("bleu", "zh")
+    assert Metric("bleu", "de", lowercase=True).in_language("zh") == Metric("bleu", "de", lowercase=True)
+    assert Metric("bleu").in_language(None) == Metric.of("bleu") == Metric.of(Metric("bleu"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (Metric("blue"), "did you mean 'bleu'"),
+        (Metric("bleu", tokenize="moses"), "no tokenizer 'moses'"),
+        (Metric("bleu", "cn"), "its language is zh"),
+        (Metric("ter", "english"), "no code of a language"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_there_are_lines(metric: Metric, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        metric.check()
+    Metric("chrf", "english").check()
+
+
+def test_one_metric_may_be_asked_for_twice_in_two_ways() -> None:
+    strict, loose = score(
+        ["a b c d e"], ["A b c d e"], metrics=[Metric("wer"), Metric("wer", lowercase=True)], bootstrap=0
+    )
+    assert (strict.value, loose.value) == (20.0, 0.0)

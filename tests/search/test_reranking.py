@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.engines import NativeEngine
 from dragoman.engines.native import load_library
 from dragoman.engines.native.searching import NativeSearcher
@@ -143,7 +143,9 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     sources, direction = sources_of([[4, 5, 6], [7]]), Direction.RIGHT_TO_LEFT
     other = NativeEngine(for_direction(model, direction)).native
     whole = NativeSearcher(NativeEngine(model).native, lambda: other).force(sources, outputs, direction)
-    engines = [TorchEngine([model], engine, "float32") for engine in ("native", "packed", "module")]
+    engines = [
+        TorchEngine([model], Placement(engine=engine, precision="float32")) for engine in ("native", "packed", "module")
+    ]
     runs = [engine.force(sources, outputs, DecodingConfig(), direction) for engine in engines]
     for row, some in enumerate(outputs):
         expected = [behind(model, list(sources[row].ids), one) for one in some]

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.data import TokenStore
 from dragoman.errors import ConfigError, DataError
-from dragoman.evaluation import score
+from dragoman.evaluation import Metric, score
 from dragoman.studies import evaluate, evaluate_outputs, training_words
 from dragoman.studies.judge import count_unknown, error_kinds, read_test_set
 from dragoman.translation import Translator
@@ -83,7 +83,9 @@ def test_case_counts_unless_told_otherwise(translator: Translator, tmp_path: Pat
     reference = write(tmp_path / "r", [one.text.upper() for one in translator.translate(texts, min_length=1)])
     options = translator.options({"min_length": 1})
     values = [
-        evaluate(translator, source, reference, metrics=["exact"], decoding=options, lowercase=low, bootstrap=10)
+        evaluate(
+            translator, source, reference, metrics=[Metric("exact", lowercase=low)], decoding=options, bootstrap=10
+        )
         for low in (False, True)
     ]
     assert [one.scores[0].value for one in values] == [0.0, 100.0]
@@ -188,7 +190,7 @@ def test_a_run_tells_how_rare_words_are(translator: Translator, tmp_path: Path) 
 def test_outputs_of_any_system_are_scored_as_a_model_would_be(translator: Translator, tmp_path: Path) -> None:
     texts = small.sentences(8, seed=8)
     source, reference = write(tmp_path / "s", texts), write(tmp_path / "r", small.sentences(8, seed=9))
-    own = evaluate(translator, source, reference, bootstrap=20, target_language="xx")
+    own = evaluate(translator, source, reference, bootstrap=20, metrics=[Metric("bleu", "xx"), Metric("chrf", "xx")])
     outputs = write(tmp_path / "o", own.hypotheses)
     found = evaluate_outputs(outputs, reference, source, bootstrap=20, breakdown=True, worst=1)
     assert found.scores == own.scores
@@ -203,7 +205,7 @@ def test_outputs_of_any_system_are_scored_as_a_model_would_be(translator: Transl
 def test_the_references_suffix_tells_the_language(tmp_path: Path) -> None:
     reference = write(tmp_path / "r.zh", ["猫吃鱼"])
     assert "tok:zh" in evaluate_outputs(reference, reference, metrics=["bleu"]).scores[0].signature
-    english = evaluate_outputs(reference, reference, metrics=["bleu"], target_language="en")
+    english = evaluate_outputs(reference, reference, metrics=[Metric("bleu", "en")])
     assert "tok:13a" in english.scores[0].signature
 
 
@@ -226,7 +228,7 @@ def test_what_the_scores_call_right_is_no_error(translator: Translator, tmp_path
     capitals = write(tmp_path / "capitals", [text.upper() for text in outputs])
     for reference, lowercase in ((spaced, False), (capitals, True)):
         result = evaluate(
-            translator, source, reference, metrics=["exact"], lowercase=lowercase, breakdown=True, bootstrap=5
+            translator, source, reference, metrics=[Metric("exact", lowercase=lowercase)], breakdown=True, bootstrap=5
         )
         assert result.scores[0].value == 100.0
         assert result.breakdown is not None

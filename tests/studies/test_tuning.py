@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.config import DecodingConfig, make_config, read_toml, write_toml
 from dragoman.errors import ConfigError, ModelError
-from dragoman.evaluation import compare
+from dragoman.evaluation import Metric, compare
 from dragoman.studies import save_decoding, tune
 from dragoman.translation import Translator
 from end_to_end import small
@@ -57,7 +57,7 @@ def test_each_search_is_what_translate_does_and_is_compared_with_the_models_own(
     one = outputs(translator, sources)
     other = outputs(translator, sources, beam_size=2, length_penalty=0.0)
     pairs = [(line,) for line in lines(references)]
-    expected = compare(one, other, pairs, "chrf", target_language=translator.languages.target, samples=50)
+    expected = compare(one, other, pairs, Metric("chrf", translator.languages.target), samples=50)
     assert found.trials[1].against == expected
     assert (found.trials[0].score, found.trials[1].score) == (expected.a, expected.b)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from runs import digests, losses, small_config, text_config, train_until_killed
 
-from dragoman.config import make_config
+from dragoman.config import all_settings, make_config
 from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.training import train
@@ -72,7 +74,8 @@ def test_checkpoints_from_before_a_setting_was_there_are_still_their_runs(tmp_pa
     config = small_config(tmp_path)
     assert config_hash(config, "k") != config_hash(small_config(tmp_path, "run", "bpe_dropout=0.1"), "k")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dragoman.training.resuming.LATER", {})
+        always = [replace(one, before=...) for one in all_settings()]
+        patch.setattr("dragoman.training.resuming.all_settings", lambda: always)
         whole = config_hash(config, "k")
     assert config_hash(config, "k") != whole
     assert config_hash(

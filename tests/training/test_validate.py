@@ -12,7 +12,7 @@ from runs import events, small_config, text_config
 from dragoman.config import make_config
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
-from dragoman.evaluation import score
+from dragoman.evaluation import Metric, score
 from dragoman.models import load_pretrained
 from dragoman.text import read_lines
 from dragoman.text.tokenizer import PAD
@@ -28,14 +28,14 @@ def test_bleu_cuts_words_as_the_settings_say_in_validations_and_where_penalties_
     (_, told), (searched,) = events(run.directory, "validation"), events(run.directory, "search")
     outputs = [line.text for line in read_lines(run.directory / "hypotheses" / "step-00000040.txt")]
     by_character, by_word = (
-        score(outputs, references, metrics=["bleu"], tokenize=how, bootstrap=0)[0] for how in ("char", None)
+        score(outputs, references, metrics=[Metric("bleu", tokenize=how)], bootstrap=0)[0] for how in ("char", None)
     )
     assert told["bleu"] == by_character.value != by_word.value
     assert told["signatures"]["bleu"] == by_character.signature
     assert "tok:char" in searched["signature"]
     sources = [line.text for line in read_lines(tmp_path / "dev_source.txt")]
     outputs = [one.text for one in run.translator().translate(sources, length_penalty=0.0)]
-    expected = score(outputs, references, metrics=["bleu"], tokenize="char", bootstrap=0)[0].value
+    expected = score(outputs, references, metrics=[Metric("bleu", tokenize="char")], bootstrap=0)[0].value
     assert searched["length_penalties"]["0"] == pytest.approx(expected)
     card = (run.directory / "README.md").read_text(encoding="utf-8")
     assert "tok:char" in card

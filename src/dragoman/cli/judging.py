@@ -71,12 +71,12 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
+    from dragoman.evaluation import Metric
     from dragoman.studies import evaluate as run_evaluation
     from dragoman.studies import evaluate_outputs, training_words
 
-    metrics = [name.strip() for name in metric.split(",") if name.strip()]
-    chosen: dict[str, Any] = {"metrics": metrics, "group": group, "target_language": language, "lowercase": lowercase,
-              "tokenize": tokenize, "breakdown": breakdown, "worst": worst}  # fmt: skip
+    metrics = [Metric(name.strip(), language, lowercase, tokenize) for name in metric.split(",") if name.strip()]
+    chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
     how = {"engine": engine, "device": device, "precision": precision}
     _check_what_to_score(model, source, outputs)
@@ -114,8 +114,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
+    from dragoman.evaluation import Metric, contrast
     from dragoman.evaluation import compare as run_comparison
-    from dragoman.evaluation import contrast
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.studies.judge import check_outputs
     from dragoman.text import guess_language, read_lines
@@ -125,12 +125,11 @@ def compare(
     for path, lines in ((first, one), (second, other)):
         check_outputs(lines, right, file=path)
     sources = None if source is None else [line.text for line in read_lines(source)]
-    language = language or guess_language([str(reference)])
-    how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
-    result = run_comparison(one, other, right, metric, **how)
+    how = Metric(metric, language or guess_language([str(reference)]), lowercase, tokenize)
+    result = run_comparison(one, other, right, how)
     parts = None
     if breakdown or worst or report is not None:
-        parts = contrast(one, other, right, sources, metric, count=worst, **how)
+        parts = contrast(one, other, right, sources, how, count=worst)
     if report is not None and parts is not None:
         report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")
     if as_json:

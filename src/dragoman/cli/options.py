@@ -93,7 +93,7 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
         values: the arguments of a verb by name; those that are settings of `data`, `model` or `training` have the
             settings' names. Prepared data take the place of files that the config file names.
     """
-    from dragoman.config import FILE_KEYS, SECTIONS, make_config, merge, parse_assignments, read_toml
+    from dragoman.config import SECTIONS, file_keys, make_config, merge, parse_assignments, read_toml
 
     def given(section: str) -> dict[str, Any]:
         names = values.keys() & SECTIONS[section].settings.keys()
@@ -101,7 +101,7 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
 
     file = read_toml(values["config"]) if values["config"] is not None else {}
     if values.get("prepared") and "data" in file:
-        file["data"] = {key: value for key, value in file["data"].items() if key not in (*FILE_KEYS, "repeat")}
+        file["data"] = {key: value for key, value in file["data"].items() if key not in (*file_keys(), "repeat")}
     tree = merge(
         file,
         parse_assignments(values["settings"] or []),
@@ -116,10 +116,14 @@ def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict
     Raises:
         ConfigError: another setting than one of decoding is among them.
     """
-    from dragoman.config import parse_assignments
     from dragoman.errors import ConfigError
 
-    decoding = (tree := parse_assignments(settings or [])).pop("decoding", {})
+    tree: dict[str, dict[str, Any]] = {}
+    if settings:  # without any, what reads them need not be imported
+        from dragoman.config import parse_assignments
+
+        tree = parse_assignments(settings)
+    decoding = tree.pop("decoding", {})
     if tree:
         found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
         raise ConfigError("only decoding settings can be changed here", found=found)

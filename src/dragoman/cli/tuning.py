@@ -69,6 +69,7 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
+    from dragoman.evaluation import Metric
     from dragoman.studies import save_decoding
     from dragoman.studies import tune as run_tuning
     from dragoman.training.card import retell_search
@@ -85,8 +86,8 @@ def tune(
     )
     if save:
         check_directory(model)
-    how: dict[str, Any] = {"metric": metric, "group": group, "lowercase": lowercase, "tokenize": tokenize}
-    result = run_tuning(translator, source, reference, decoding=options, report=tell, **how, **tried)
+    how = Metric(metric, lowercase=lowercase, tokenize=tokenize)
+    result = run_tuning(translator, source, reference, metric=how, group=group, decoding=options, report=tell, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
         save_decoding(model, result.best.decoding.replace({"n_best": outputs}))

@@ -10,34 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.config.tree import SECTIONS, TrainConfig
+from dragoman.config.tree import SECTIONS, TrainConfig, all_settings
 from dragoman.errors import ConfigError
 from dragoman.files import write_bytes
 
-# What the other toolkits call our settings.
-FOREIGN_NAMES = {
-    "hidden_size": "d_model", "encoder_embed_dim": "d_model", "dim_emb": "d_model", "embedding_dim": "d_model",
-    "transformer_model_size": "d_model", "heads": "num_heads", "n_head": "num_heads", "nhead": "num_heads",
-    "encoder_attention_heads": "num_heads", "transformer_heads": "num_heads", "ff_size": "d_ff", "d_inner": "d_ff",
-    "transformer_ff": "d_ff", "encoder_ffn_embed_dim": "d_ff", "encoder_ffn_dim": "d_ff", "dim_feedforward": "d_ff",
-    "encoder_layers": "num_encoder_layers", "enc_depth": "num_encoder_layers", "decoder_layers": "num_decoder_layers",
-    "dec_depth": "num_decoder_layers", "layer_norm": "norm", "normalize_before": "norm",
-    "share_embeddings": "tie_embeddings", "share_all_embeddings": "tie_embeddings", "tied_embeddings": "tie_embeddings",
-    "learning_rate_warmup": "warmup_steps", "warmup_updates": "warmup_steps", "lr_warmup": "warmup_steps",
-    "scheduling": "schedule", "lr_scheduler": "schedule", "decay_method": "schedule", "max_tokens": "batch_tokens",
-    "batch_size": "batch_tokens", "mini_batch_words": "batch_tokens", "batch_multiplier": "accumulate",
-    "accum_count": "accumulate", "update_freq": "accumulate", "update_interval": "accumulate",
-    "optimizer_delay": "accumulate", "updates": "max_steps", "train_steps": "max_steps", "max_update": "max_steps",
-    "max_updates": "max_steps", "lr": "learning_rate", "beam": "beam_size", "num_beams": "beam_size",
-    "alpha": "length_penalty", "beam_alpha": "length_penalty", "lenpen": "length_penalty", "nbest": "n_best",
-    "num_return_sequences": "n_best", "no_repeat_ngram_size": "no_repeat_ngram", "max_grad_norm": "clip_norm",
-    "attention_dropout_rate": "attention_dropout", "relu_dropout": "activation_dropout",
-    "dropout_src": "word_dropout", "dropout_trg": "word_dropout",
-}  # fmt: skip
-
 
 def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str]:
-    """Section and key of a setting given as `key` or `section.key`, perhaps in a file.
+    """Return section and key of a setting given as `key` or `section.key`, perhaps in a file.
 
     Raises:
         ConfigError: the name is unknown; the hint is our name for a known foreign one, or the nearest of ours.
@@ -55,18 +34,23 @@ def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str
     raise _unknown(name, name, file)
 
 
+def foreign_names() -> dict[str, str]:
+    """Return what other toolkits call our settings: their name -> ours."""
+    return {name: one.name for one in all_settings() for name in one.elsewhere}
+
+
 def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
-    homes = {name: section for section, fields in SECTIONS.items() for name in fields.settings}
+    homes = {one.name: one.dotted for one in all_settings() if one.section}
     hint = None
-    if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
+    if ours := foreign_names().get(key.lower().replace("-", "_")):
         hint = f"{key!r} is called {ours!r} here"
     elif near := difflib.get_close_matches(key, homes, n=1):
-        hint = f"did you mean '{homes[near[0]]}.{near[0]}'?"
+        hint = f"did you mean '{homes[near[0]]}'?"
     return ConfigError(f"unknown setting {shown!r}", file=file, hint=hint)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """`key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
+    """Return `key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
 
     Raises:
         ConfigError: an assignment has no `=`, or its key is unknown.
@@ -79,14 +63,14 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
         section, key = find_setting(name.strip())
         try:
             value = tomllib.loads(f"value = {text.strip()}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # numbers of thousands of digits are no TOML either
             value = text.strip()
         tree.setdefault(section, {})[key] = value
     return tree
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """A TOML file as a tree, its keys checked, `${NAME}` in the paths of `[data]` replaced from the environment.
+    """Return a TOML file as a tree, names checked, `${NAME}` in the paths of `[data]` replaced from the environment.
 
     `base = "other.toml"`, at the top, names a file beside it that is read first; what this one sets wins.
 
@@ -102,7 +86,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError("cannot read the config file", file=path, found=error.strerror) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError("not a TOML file", file=path, found=error) from error
     base = tree.pop("base", None)
     if not isinstance(base, str | None):
@@ -143,7 +127,7 @@ def _expanded(value: Any, path: str | Path) -> Any:
 
 
 def merge(*trees: Mapping[str, Any]) -> dict[str, Any]:
-    """Trees of sections laid over one another; later ones win."""
+    """Return trees of sections laid over one another; later ones win."""
     merged: dict[str, Any] = {}
     for tree in trees:
         for name, value in tree.items():
@@ -152,7 +136,7 @@ def merge(*trees: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_config(tree: Mapping[str, Any]) -> TrainConfig:
-    """A `TrainConfig` from a tree of plain values.
+    """Return a `TrainConfig` of a tree of plain values.
 
     Raises:
         ConfigError: a value has the wrong type or two contradict each other; all are listed at once.
@@ -161,7 +145,7 @@ def make_config(tree: Mapping[str, Any]) -> TrainConfig:
 
 
 def write_toml(config: TrainConfig, path: str | Path) -> None:
-    """The whole tree as TOML, every value that is set written out."""
+    """Write the whole tree as TOML, every value that is set written out."""
     import tomli_w
 
     tree = config.to_dict(none=False)

@@ -1,74 +1,103 @@
 """What the sections are made of: frozen tables of settings that check what they are given.
 
-Values that are exactly of their types and within their bounds, such as those of a file that was written here, are
-taken at once. All others are left to pydantic (`checking`), which takes what can be converted and tells all that is
-wrong. To import it takes longer than a short translation, so it is only imported then.
+All that is known of a setting stands in its `setting(...)`: a table of settings anywhere else is a query over these.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeVar,
-    Union,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform, get_type_hints
+
+from dragoman.config.values import Mistake, convert_fields, in_words, shown, told
+from dragoman.errors import ConfigError
 
 S = TypeVar("S", bound="Section")
-Number = int | float
-EXACT = 2**53  # whole numbers up to this one are floats too
+Content = Literal["data", "run"]
+Files = Literal["pairs", "text", "prepared"]
+_MESSAGE = "the settings do not hold together:"
 
 
-class Bounds:
-    """Limits of a number, in the metadata of its type: greater than, greater or equal, less than, less or equal."""
-
-    def __init__(
-        self, *, gt: Number | None = None, ge: Number | None = None, lt: Number | None = None, le: Number | None = None
-    ) -> None:
-        self.gt, self.ge, self.lt, self.le = gt, ge, lt, le
-
-    def hold(self, value: Number) -> bool:
-        """Whether a number is within them."""
-        return (
-            (self.gt is None or value > self.gt)
-            and (self.ge is None or value >= self.ge)
-            and (self.lt is None or value < self.lt)
-            and (self.le is None or value <= self.le)
-        )
-
-
-class Before:
-    """What is done to a value before its type is looked at, in the metadata of that type."""
-
-    def __init__(self, function: Callable[[object], object]) -> None:
-        self.function = function
-
-
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """The default of a setting (`...`: there is none) and what it means."""
+    """All that is known of a setting.
 
-    def __init__(self, default: object, description: str) -> None:
-        self.default, self.description = default, description
+    Attributes:
+        default: its value where none is given; `...`: one must be given. None: chosen for you, or as the description
+            says.
+        description: what it means, in one sentence.
+        unit: what a number counts or measures; "" for shares, factors and words.
+        flag: the option of the command line that gives it, beside `--set`; "" if it has none.
+        changeable: whether it may change when a run is resumed: it says where files are, how long the run goes on and
+            what it tells, but not what is computed.
+        content: what is another one with another value: prepared "data", or the "run" with its checkpoints.
+        files: what sort of files or directory it names, if it does: such paths are not content, but what is in them.
+        families: the families of models that it means something to; None: all.
+        since: the first version that has it.
+        before: what was done before the setting existed, in data and checkpoints that are still read; `...`: it was
+            there from the first.
+        elsewhere: what other toolkits call it.
+        section: the section that it stands in; "" for the top of the tree.
+        name: its name there.
+        owner: the class of that section.
+    """
+
+    default: object = ...
+    description: str = ""
+    unit: str = ""
+    flag: str = ""
+    changeable: bool = False
+    content: frozenset[Content] = frozenset()
+    files: Files | None = None
+    families: tuple[str, ...] | None = None
+    since: str = "0.1.0"
+    before: object = ...
+    elsewhere: tuple[str, ...] = ()
+    section: str = ""
+    name: str = ""
+    owner: type[Section] | None = None
+
+    @property
+    def dotted(self) -> str:
+        """Its name with that of its section."""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def kind(self) -> Any:
+        """Its type, with bounds and conversions in the metadata."""
+        assert self.owner is not None
+        return self.owner.types()[self.name]
+
+    @property
+    def expected(self) -> str:
+        """Its type in words: "a whole number of at least 1"."""
+        return in_words(self.kind)
+
+    def concerns(self, family: str) -> bool:
+        """Return whether it means something to a family of models."""
+        return self.families is None or family in self.families
 
 
-def setting(*, default: Any = ..., description: str = "") -> Any:
-    """A setting of a section: its default, where it has one, and what it means."""
-    return Setting(default, description)
+def setting(
+    *,
+    default: Any = ...,
+    description: str,
+    unit: str = "",
+    flag: str = "",
+    changeable: bool | None = None,
+    content: frozenset[Content] | None = None,
+    files: Files | None = None,
+    families: tuple[str, ...] | None = None,
+    since: str = "0.1.0",
+    before: object = ...,
+    elsewhere: tuple[str, ...] = (),
+) -> Any:
+    """Return a setting of a section; see `Setting` for the arguments.
 
-
-class NotPlain(ValueError):
-    """A value is not exactly of its type, or not within its bounds: perhaps it can be converted."""
+    What is None is as the class of the section says.
+    """
+    return {name: value for name, value in locals().items() if value is not None or name in ("default", "before")}
 
 
 def _take(section: Section, **given: Any) -> None:
@@ -77,33 +106,49 @@ def _take(section: Section, **given: Any) -> None:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting,))
 class Section:
-    """One frozen table of settings; unknown keys are errors.
+    """One frozen table of settings; unknown names are errors.
+
+    A class of settings gives its name in the tree, and of what its settings have in common `changeable`, `content` and
+    `families` (see `Setting`).
 
     Raises:
         ConfigError: a value has the wrong type or two contradict each other; all are listed at once.
 
     Attributes:
-        settings: default and meaning of each setting by name.
+        section: its name in the tree of all settings.
+        settings: what is known of each setting, by name.
         defaults: the values of those that have one.
         given: names of the settings that were not left at their defaults, though they may be the same.
     """
 
+    section: ClassVar[str] = ""
     settings: ClassVar[dict[str, Setting]] = {}
     defaults: ClassVar[dict[str, Any]] = {}
     given: ClassVar[frozenset[str]] = frozenset()
 
-    def __init_subclass__(cls) -> None:
-        found = {name: cls.__dict__.get(name, ...) for name in cls.__annotations__}
-        cls.settings = {n: one if isinstance(one, Setting) else Setting(one, "") for n, one in found.items()}
-        cls.defaults = {name: one.default for name, one in cls.settings.items() if one.default is not ...}
-        for name in cls.settings.keys() & cls.__dict__.keys():
+    def __init_subclass__(
+        cls,
+        *,
+        section: str = "",
+        changeable: bool = False,
+        content: frozenset[Content] = frozenset(),
+        families: tuple[str, ...] | None = None,
+    ) -> None:
+        common: dict[str, Any] = {"changeable": changeable, "content": content, "families": families}
+        cls.section, cls.settings = section, {}
+        for name in cls.__annotations__:
+            known: dict[str, Any] = {**common, **cls.__dict__[name], "section": section, "name": name, "owner": cls}
+            if known["changeable"]:
+                known["content"] = frozenset()
+            cls.settings[name] = Setting(**known)
             delattr(cls, name)
+        cls.defaults = {name: one.default for name, one in cls.settings.items() if one.default is not ...}
 
     __init__ = _take
 
     @classmethod
     def from_dict(cls: type[S], tree: Mapping[str, Any], *, file: str | Path | None = None) -> S:
-        """A section from plain values by name, those of further sections in dicts of their own.
+        """Return a section of plain values by name, those of further sections in dicts of their own.
 
         Args:
             tree: the values that are not to be the defaults.
@@ -112,32 +157,52 @@ class Section:
         Raises:
             ConfigError: as for the class itself.
         """
-        try:
-            return _section(cls, tree)
-        except ValueError:
-            from dragoman.config.checking import checked
-
-            return checked(cls, tree, file)
+        mistakes: list[Mistake] = []
+        made = cls.read(tree, "", mistakes)
+        if mistakes:
+            raise ConfigError(_MESSAGE + told(mistakes), file=file)
+        return made
 
     @classmethod
-    def made(cls: type[S], values: Mapping[str, Any], given: frozenset[str]) -> S:
-        """A section of values that have the right types, which are only held against each other.
+    def read(cls: type[S], value: object, place: str, mistakes: list[Mistake]) -> S:
+        """Return a section of a table of values, or what is one already; anything at all once `mistakes` grew.
 
         Args:
-            values: all of them, by name.
-            given: names of those that were given.
-
-        Raises:
-            ValueError: two contradict each other.
+            value: the table, or the section.
+            place: its dotted name; if it stands alone "".
+            mistakes: takes what is wrong.
         """
+        if type(value) is cls:
+            return value
+        if not isinstance(value, Mapping):
+            mistakes.append(Mistake(place, f"expected a table of settings (found {shown(value)})"))
+            return cls.__new__(cls)
+        before, needed = len(mistakes), cls.settings.keys() - cls.defaults.keys()
+        found: dict[str, Any] = {}
+        if value or needed:  # else the annotations need not be evaluated
+            found = cls._converted(value, place or cls.section, mistakes, needed)
         section = cls.__new__(cls)
-        section.__dict__.update(values, given=given)
-        section.check()
+        if len(mistakes) == before:
+            section._fill({**cls.defaults, **found}, frozenset(found), place, mistakes)
         return section
 
     @classmethod
+    def _converted(
+        cls, tree: Mapping[Any, Any], place: str, mistakes: list[Mistake], needed: Collection[str] = ()
+    ) -> dict[str, Any]:
+        elsewhere = {name: one.name for one in cls.settings.values() for name in one.elsewhere}
+        return convert_fields(tree, cls.types(), place, mistakes, needed=needed, elsewhere=elsewhere)
+
+    def _fill(self, values: Mapping[str, Any], given: frozenset[str], place: str, mistakes: list[Mistake]) -> None:
+        self.__dict__.update(values, given=given)
+        try:
+            self.check()
+        except ValueError as error:
+            mistakes.append(Mistake(place, str(error)))
+
+    @classmethod
     def types(cls) -> dict[str, Any]:
-        """The type of each setting by name, with bounds and conversions in its metadata."""
+        """Return the type of each setting by name, with bounds and conversions in its metadata."""
         if "_types" not in cls.__dict__:
             found = get_type_hints(cls, include_extras=True)
             cls._types = {name: found[name] for name in cls.settings}
@@ -151,7 +216,7 @@ class Section:
         """
 
     def to_dict(self, *, unset: bool = True, none: bool = True) -> dict[str, Any]:
-        """Plain values by name, those of further sections in dicts of their own.
+        """Return plain values by name, those of further sections in dicts of their own.
 
         Args:
             unset: those that were left at their defaults too.
@@ -165,17 +230,20 @@ class Section:
         }
 
     def replace(self: S, changes: Mapping[str, object]) -> S:
-        """A copy with the named fields changed, checked again.
+        """Return a copy with the named fields changed, checked again.
 
         Raises:
             ConfigError: the changed fields do not hold together with the others.
         """
-        try:
-            changed = _plain_values(self.__class__, changes)
+        mistakes: list[Mistake] = []
+        changed = self._converted(changes, self.section, mistakes)
+        copy = self.__class__.__new__(self.__class__)
+        if not mistakes:
             values = {name: getattr(self, name) for name in self.settings}
-            return self.made({**values, **changed}, self.given.union(changed))
-        except ValueError:
-            return self.from_dict({**self.to_dict(unset=False), **changes})
+            copy._fill({**values, **changed}, self.given.union(changed), "", mistakes)
+        if mistakes:
+            raise ConfigError(_MESSAGE + told(mistakes))
+        return copy
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"settings are frozen: {name} can be changed in a copy (replace)")
@@ -194,66 +262,3 @@ class Section:
 
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.settings)
-
-
-def _section(kind: type[S], tree: Mapping[str, Any]) -> S:
-    """A section of plain values.
-
-    Raises:
-        ValueError: a value is not plain or is missing, or two contradict each other.
-    """
-    values = {**kind.defaults, **_plain_values(kind, tree)}
-    if len(values) < len(kind.settings):
-        raise NotPlain("a setting without a default is missing")
-    return kind.made(values, frozenset(tree))
-
-
-def _plain_values(kind: type[Section], tree: Mapping[str, Any]) -> dict[str, Any]:
-    if not tree:
-        return {}
-    if not tree.keys() <= kind.settings.keys():
-        raise NotPlain("unknown settings")
-    types = kind.types()
-    return {name: _plain(value, types[name]) for name, value in tree.items()}
-
-
-def _plain(value: Any, kind: Any) -> Any:
-    """A value that is of a type as it is, or for which there is only one way to be."""
-    if kind in (bool, int, NoneType):
-        fits = type(value) is kind
-    elif kind is float:
-        if type(value) is int and abs(value) <= EXACT:
-            return float(value)
-        fits = type(value) is float and math.isfinite(value)
-    elif kind is str:
-        fits = type(value) is str and (value.isascii() or bool(value.encode()))  # half a surrogate pair is not text
-    elif isinstance(kind, type) and issubclass(kind, Section):
-        if type(value) is dict:
-            return _section(kind, value)
-        fits = type(value) is kind
-    else:
-        return _plain_compound(value, get_origin(kind), get_args(kind))
-    if not fits:
-        raise NotPlain("another type")
-    return value
-
-
-def _plain_compound(value: Any, origin: Any, parts: tuple[Any, ...]) -> Any:
-    if origin is Annotated:
-        for part in parts[1:]:
-            value = part.function(value) if isinstance(part, Before) else value
-        found = _plain(value, parts[0])
-        if all(part.hold(found) for part in parts[1:] if isinstance(part, Bounds)):
-            return found
-    elif origin in (Union, UnionType):
-        for part in parts:
-            try:
-                return _plain(value, part)
-            except NotPlain:
-                pass
-    elif origin is Literal:
-        if type(value) is str and value in parts:
-            return value
-    elif origin is tuple and type(value) in (list, tuple):
-        return tuple(_plain(item, parts[0]) for item in value)
-    raise NotPlain("another type")

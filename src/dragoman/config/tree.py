@@ -1,31 +1,28 @@
-"""The tree of all sections, and what belongs to it as a whole."""
+"""The tree of all sections, what belongs to it as a whole, and questions about all settings."""
 
 from __future__ import annotations
 
-from dragoman.config.section import Section, setting
-from dragoman.config.sections import (
-    DataConfig,
-    DecodingConfig,
-    MarkovConfig,
-    ModelConfig,
-    PathText,
-    TokenizerConfig,
-    TrainingConfig,
-    ValidationConfig,
-)
+from collections.abc import Iterator
+
+from dragoman.config.data import DataConfig, TokenizerConfig
+from dragoman.config.decoding import DecodingConfig
+from dragoman.config.kinds import PathText
+from dragoman.config.model import ModelConfig
+from dragoman.config.section import Section, Setting, setting
+from dragoman.config.training import MarkovConfig, TrainingConfig, ValidationConfig
 
 
 class TrainConfig(Section):
     """Everything `train` needs: the tree that is written to `config.toml`."""
 
-    out: PathText = setting(description="the run directory")
-    data: DataConfig = DataConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    model: ModelConfig = ModelConfig()
-    markov: MarkovConfig = MarkovConfig()
-    training: TrainingConfig = TrainingConfig()
-    validation: ValidationConfig = ValidationConfig()
-    decoding: DecodingConfig = DecodingConfig()
+    out: PathText = setting(description="The run directory.", flag="--out", changeable=True)
+    data: DataConfig = setting(default=DataConfig(), description="What is learned from.")
+    tokenizer: TokenizerConfig = setting(default=TokenizerConfig(), description="How strings become ids.")
+    model: ModelConfig = setting(default=ModelConfig(), description="The shape of the model.")
+    markov: MarkovConfig = setting(default=MarkovConfig(), description="How counts become probabilities.")
+    training: TrainingConfig = setting(default=TrainingConfig(), description="How the model is trained.")
+    validation: ValidationConfig = setting(default=ValidationConfig(), description="What is measured meanwhile.")
+    decoding: DecodingConfig = setting(default=DecodingConfig(), description="How the model searches.")
 
     def check(self) -> None:
         """See `Section.check`."""
@@ -39,11 +36,6 @@ class TrainConfig(Section):
             raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
 
 
-# The settings of `data` that say where the files are.
-PAIR_FILES = tuple(f"{part}{side}" for part in ("", "dev_", "test_") for side in ("source", "target", "pairs"))
-TEXT_FILES = ("text", "dev_text", "test_text")
-FILE_KEYS = (*PAIR_FILES, *TEXT_FILES, "prepared")
-
 SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,
@@ -54,3 +46,20 @@ SECTIONS: dict[str, type[Section]] = {
     "validation": ValidationConfig,
     "decoding": DecodingConfig,
 }
+
+
+def all_settings() -> Iterator[Setting]:
+    """Yield all that is known of every setting: the run directory, then section by section in the order of the file."""
+    yield TrainConfig.settings["out"]
+    for section in SECTIONS.values():
+        yield from section.settings.values()
+
+
+def file_keys(*sorts: str) -> tuple[str, ...]:
+    """Return the settings of `data` that name files.
+
+    Args:
+        sorts: of what: some of "pairs", "text" and "prepared"; of all if none is named.
+    """
+    known = DataConfig.settings.items()
+    return tuple(name for name, one in known if one.files is not None and (not sorts or one.files in sorts))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman.config import PAIR_FILES, TEXT_FILES, DataConfig, TrainConfig
+from dragoman.config import DataConfig, TrainConfig, file_keys
 from dragoman.data.filtering import Counts, Encoded, encode_lines, encode_pairs
 from dragoman.errors import ConfigError
 from dragoman.text import (
@@ -142,7 +142,7 @@ def languages_of(config: TrainConfig) -> tuple[str | None, str | None]:
 
 def _check_sort(config: TrainConfig) -> None:
     """Refuse a text for an encoder-decoder, pairs for the others, and nothing for any."""
-    pairs, texts = ([key for key in keys if getattr(config.data, key)] for keys in (PAIR_FILES, TEXT_FILES))
+    pairs, texts = ([key for key in file_keys(sort) if getattr(config.data, key)] for sort in ("pairs", "text"))
     family = config.model.family
     if config.model.learns_pairs and texts:
         raise ConfigError(

@@ -24,7 +24,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import FILE_KEYS, TrainConfig
+from dragoman.config import Section, TrainConfig, file_keys
+from dragoman.config.values import Mistake, convert
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.pools import POOL, PoolMaker, Pools
@@ -39,8 +40,6 @@ from dragoman.text.matching import Matching
 
 FORMAT = 1
 PREPARED = "prepared.json"
-_NOT_CONTENT = {*FILE_KEYS, "source_language", "target_language"}  # of the settings: files count by what is in them
-_BEFORE = {"data": {"fuzzy_matches": 0}}  # what data did that were prepared before the setting existed
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
 _FACTS = {"counts", "hashes", "languages", "held_out", "key"}
 _MAX_JSON = 16 * 2**20
@@ -95,18 +94,12 @@ class Prepared:
         Raises:
             DataError: it is not a prepared directory, or a file in it is missing, damaged or changed; names it.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         directory = Path(directory)
         facts = _read_facts(directory)
         for name, digest in facts["files"].items():
             if file_hash(directory / name) != digest:
                 raise DataError("a prepared file was changed", file=directory / name, hint="prepare the data again")
-        try:
-            kind = TextReport if facts["is_text"] else CorpusReport
-            report = TypeAdapter(kind).validate_json((directory / "report.json").read_bytes())
-        except ValidationError as error:
-            raise DataError("not a corpus report", file=directory / "report.json", found=error) from error
+        report = _read_report(directory / "report.json", TextReport if facts["is_text"] else CorpusReport)
         train, tokenizers = TokenStore.open(directory / "train", verify=verify), TokenizerPair.load(directory)
         matching = tokenizers.matching
         return cls(
@@ -237,7 +230,7 @@ def _build(
 
 def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
     named, hashes = facts.get("settings", {}).get("data", {}), facts["hashes"]
-    keys = [key for key in FILE_KEYS if key != "prepared" and key in named and set(named[key]) <= set(hashes)]
+    keys = [key for key in file_keys("pairs", "text") if key in named and set(named[key]) <= set(hashes)]
     return {key: [hashes[path] for path in named[key]] for key in keys}
 
 
@@ -305,9 +298,10 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
     made = _read_facts(directory).get("settings", {})
     differing = []
     for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
-        given = json.loads(json.dumps(settings.to_dict(unset=False)))
-        known = {**_BEFORE.get(section, {}), **made.get(section, {})}
-        for key in sorted(given.keys() & known.keys() - _NOT_CONTENT):
+        before = {name: one.before for name, one in settings.settings.items() if one.before is not ...}
+        given = _content(settings, unset=False)
+        known = {**_plain(before), **made.get(section, {})}
+        for key in sorted(given.keys() & known.keys()):
             if known[key] != given[key]:
                 made_with = "left open" if known[key] is None else repr(known[key])
                 differing.append(f"{section}.{key}: {made_with} for the data, {given[key]!r} now")
@@ -319,13 +313,23 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
 def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:
     settings = {
         "format": FORMAT,
-        "data": {name: value for name, value in config.data.to_dict().items() if name not in _NOT_CONTENT},
+        "data": _content(config.data),
         "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
-        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else config.tokenizer.to_dict(),
+        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else _content(config.tokenizer),
         "mask": config.model.family == "masked",
         "is_text": not config.model.learns_pairs,
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _content(settings: Section, *, unset: bool = True) -> dict[str, Any]:
+    """What prepared data depend on, as JSON has it: files count by what is in them."""
+    content = {name for name, one in settings.settings.items() if "data" in one.content}
+    return _plain({name: value for name, value in settings.to_dict(unset=unset).items() if name in content})
+
+
+def _plain(tree: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(tree))
 
 
 def _tokenizer_hashes(tokenizers: TokenizerPair) -> dict[str, str]:
@@ -359,6 +363,20 @@ def _read_facts(directory: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
     return {"is_text": False, **facts}
+
+
+def _read_report(path: Path, kind: type[CorpusReport] | type[TextReport]) -> CorpusReport | TextReport:
+    mistakes: list[Mistake] = []
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError("not a corpus report", file=path, found=error) from error
+    if isinstance(found, dict):
+        found.pop("warnings", None)  # which are made of the rest
+    report = convert(found, kind, "", mistakes)
+    if mistakes:
+        raise DataError("not a corpus report", file=path, found=mistakes[0])
+    return report
 
 
 def _write_json(path: Path, tree: dict[str, Any]) -> None:

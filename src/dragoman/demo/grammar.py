@@ -185,7 +185,7 @@ class Grammar:
         asked = self.tables.agreement.get(filler.agreement or "", {})
         found = asked[form] if form in asked else self.lexicon.words[filler.head].form(form)
         self.lexicon.check(found is not None, filler.head, f"the word has no form {form!r}, which {name!r} asks for")
-        return found or ""
+        return str(found or "")
 
 
 def load_grammar(path: str | Path | None = None) -> Grammar:

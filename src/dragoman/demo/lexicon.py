@@ -6,51 +6,58 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from dragoman.config.values import Bounds, Mistake, convert, convert_dataclass
 from dragoman.errors import DataError
 
 Language = Literal["zh", "en"]
 LANGUAGES: tuple[Language, Language] = ("zh", "en")
 ROLES = ("who", "what", "place")
+Positive = Annotated[int, Bounds(gt=0)]
+NotNegative = Annotated[int, Bounds(ge=0)]
 SLOT = re.compile(r"\{(?P<slot>\w+)(?P<optional>\?)?(?:\.(?P<form>\w+)|@(?P<agrees>\w+))?\}")
 
 
-class Entry(BaseModel):
-    """A table of the grammar file; frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Word(BaseModel):
+@dataclass(frozen=True)
+class Word:
     """A word of both languages: its plain forms, and further forms under names of their own."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
     zh: str
     en: str
     kind: str = ""
     agreement: str | None = None
+    forms: dict[str, object] = field(default_factory=dict)
 
-    def form(self, name: str) -> str | None:
-        """One of its forms, None if it has no such form."""
-        return {"zh": self.zh, "en": self.en, **(self.model_extra or {})}.get(name)
+    @classmethod
+    def read(cls, value: object, place: str, mistakes: list[Mistake]) -> Word:
+        """Return the word of a table, in which further forms stand beside the rest; see `values.Readable`."""
+        if isinstance(value, Mapping):
+            own = [name for name in cls.__dataclass_fields__ if name != "forms"]
+            forms = {name: form for name, form in value.items() if name not in own}
+            value = {**{name: value[name] for name in own if name in value}, "forms": forms}
+        return convert_dataclass(value, cls, place, mistakes)
+
+    def form(self, name: str) -> object:
+        """Return one of its forms, None if it has no such form."""
+        return {"zh": self.zh, "en": self.en, **self.forms}.get(name)
 
 
-class Rule(Entry):
+@dataclass(frozen=True)
+class Rule:
     """A phrase or a sentence pattern: one template per language."""
 
     zh: str
     en: str
-    pick: dict[str, str] = {}
+    pick: dict[str, str] = field(default_factory=dict)
     kind: str = ""
     agreement: str | None = None
     head: str = "noun"
-    share: int = Field(1, gt=0)
+    share: Positive = 1
 
     @cached_property
     def placeholders(self) -> list[re.Match[str]]:
@@ -63,35 +70,38 @@ class Rule(Entry):
         return {match["slot"]: not match["optional"] for match in self.placeholders}
 
 
-class Repair(Entry):
+@dataclass(frozen=True)
+class Repair:
     """A regular expression and what is written in its place."""
 
     find: re.Pattern[str]
     write: str
 
 
-class Split(Entry):
+@dataclass(frozen=True)
+class Split:
     """How many sentences to write and what to hold out of training."""
 
-    train: int = Field(gt=0)
-    dev: int = Field(ge=0)
-    test: int = Field(ge=0)
-    percent: int = Field(gt=0, lt=100)
-    seen: int = Field(ge=0)
-    show: list[str] = []
+    train: Positive
+    dev: NotNegative
+    test: NotNegative
+    percent: Annotated[int, Bounds(gt=0, lt=100)]
+    seen: NotNegative
+    show: tuple[str, ...] = ()
 
 
-class Tables(Entry):
+@dataclass(frozen=True)
+class Tables:
     """The whole file, as it stands."""
 
     split: Split
     agreement: dict[str, dict[str, str]]
-    repair: dict[Language, list[Repair]] = {}
-    kind: dict[str, str] = {}
     word: dict[str, dict[str, Word]]
-    frames: dict[str, list[dict[str, str]]]
+    frames: dict[str, tuple[dict[str, str], ...]]
     phrase: dict[str, Rule]
     pattern: dict[str, Rule]
+    repair: dict[Language, tuple[Repair, ...]] = field(default_factory=dict)
+    kind: dict[str, str] = field(default_factory=dict)
 
 
 class Lexicon:
@@ -186,7 +196,7 @@ class _Checker:
     def check_all(self) -> None:
         for name, word in self.lexicon.words.items():
             self._agreement(name, word.agreement)
-            for form, text in (word.model_extra or {}).items():
+            for form, text in word.forms.items():
                 self.check(isinstance(text, str), name, f"the form {form!r} is not a text", "put it in quotes")
         for name, frames in self.tables.frames.items():
             self._frames(name, frames)
@@ -203,7 +213,7 @@ class _Checker:
     def _agreement(self, entry: str, name: str | None) -> None:
         self.check(name is None or name in self.tables.agreement, entry, f"there is no agreement called {name!r}")
 
-    def _frames(self, name: str, frames: list[dict[str, str]]) -> None:
+    def _frames(self, name: str, frames: tuple[dict[str, str], ...]) -> None:
         self.check(name in self.lexicon.words, name, "there are frames for it, but no such word")
         for frame in frames:
             for role, selector in frame.items():
@@ -260,13 +270,13 @@ def read_lexicon(path: str | Path | None = None) -> Lexicon:
 
 
 def _tables(tree: Mapping[str, object], file: str, text: str) -> Tables:
-    try:
-        return Tables.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors()[0]
-        names = [str(part) for part in first["loc"]]
+    mistakes: list[Mistake] = []
+    tables: Tables = convert(tree, Tables, "", mistakes)
+    if mistakes:
+        names = mistakes[0].place.split(".")
         line = next((line for name in reversed(names) if (line := line_of(text, name))), None)
-        raise DataError(f"{'.'.join(names)}: {first['msg']}", file=file, line=line) from error
+        raise DataError(str(mistakes[0]), file=file, line=line)
+    return tables
 
 
 def line_of(text: str, entry: str) -> int | None:

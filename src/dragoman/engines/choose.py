@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from dragoman.engines.light import PRECISIONS, native_precision
+from dragoman.config import Placement
+from dragoman.engines.light import native_precision
 from dragoman.engines.module import ModuleEngine
 from dragoman.engines.native import NativeEngine, load_library
 from dragoman.engines.packed import PackedEngine, multiplies_bytes
@@ -12,11 +13,9 @@ from dragoman.engines.recipe import NotPlain
 from dragoman.errors import ConfigError
 from dragoman.nn import CausalLM, Transformer
 
-ENGINES = ("auto", "native", "packed", "module")
-
 
 def choose_device(wanted: str = "auto") -> torch.device:
-    """The device asked for, or the best there is: CUDA, Apple's MPS, CPU.
+    """Return the device asked for, or the best there is: CUDA, Apple's MPS, CPU.
 
     Raises:
         ConfigError: the device asked for is not there.
@@ -37,27 +36,21 @@ def _count(kind: str) -> int:
     return torch.cuda.device_count() if kind == "cuda" else 1
 
 
-def choose_engine(
-    model: Transformer | CausalLM, wanted: str = "auto", precision: str = "auto"
-) -> tuple[ModuleEngine, str]:
-    """The engine to run a model with, and the reason in words.
+def choose_engine(model: Transformer | CausalLM, placement: Placement | None = None) -> tuple[ModuleEngine, str]:
+    """Return the engine to run a model with, and the reason in words.
 
     On a CPU the native engine if its library is compiled, else the same in PyTorch; elsewhere, and for models with
     parts of their own kind, the modules themselves.
 
     Args:
         model: the trained model, where it is to run.
-        wanted: `native`, `packed`, `module`, or `auto`.
-        precision: of the linear maps: `float32`, `int8`, `bfloat16`, or `auto`: int8 where it is the fastest, that is
-            where the processor multiplies bytes in its vector units, else float32.
+        placement: the engine and the precision asked for; `auto` is int8 where it is the fastest, that is where the
+            processor multiplies bytes in its vector units, else float32. Everything `auto` if None.
 
     Raises:
-        ConfigError: there is no engine of that name, or it cannot do what is asked.
+        ConfigError: the engine cannot do what is asked, or is not there.
     """
-    if wanted not in ENGINES:
-        raise ConfigError("there is no such engine", expected=" or ".join(ENGINES), found=wanted)
-    if precision not in PRECISIONS:
-        raise ConfigError("there is no such precision", expected=" or ".join(PRECISIONS), found=precision)
+    wanted, precision = (placement.engine, placement.precision) if placement else ("auto", "auto")
     asked = "asked for" if wanted != "auto" else None
     device = next(model.parameters()).device
     if wanted == "module" or device.type != "cpu":

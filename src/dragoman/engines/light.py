@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, Placement
 from dragoman.engines.native.library import Library, load_library
 from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.searching import NativeSearcher
@@ -24,28 +24,22 @@ from dragoman.models.stored import read_arrays
 
 PAD = 0
 DECODER, OTHER_DECODER = "decoder.", "right_to_left_decoder."
-PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 # What the drivers of graphics cards put there, those of NVIDIA, of AMD, and of Windows below Linux.
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg")
 
 
-def open_light(
-    directory: Path, config: ModelConfig, device: str, engine: str, precision: str
-) -> tuple[NativeSearcher, str] | None:
-    """The encoder-decoder of a directory, packed, and what packs it as it reads from right to left; and why it runs so,
-    in words; None if others must decide.
+def open_light(directory: Path, config: ModelConfig, placement: Placement) -> tuple[NativeSearcher, str] | None:
+    """Return what answers searches with the model of a directory, and why it runs so, in words; None if others decide.
 
     Args:
         directory: a model directory.
         config: what it says of its model.
-        device: as for `choose_device`.
-        engine: as for `choose_engine`.
-        precision: likewise.
+        placement: what is asked for.
     """
-    certain = device == "cpu" or (device == "auto" and has_no_accelerator())
+    certain = placement.device == "cpu" or (placement.device == "auto" and has_no_accelerator())
     library = load_library()
     plain = config.family == "transformer" and config.positions != "relative"
-    if not (certain and plain and engine in ("auto", "native") and precision in PRECISIONS):
+    if not (certain and plain and placement.engine in ("auto", "native")):
         return None
     if isinstance(library, str):
         return None
@@ -57,8 +51,8 @@ def open_light(
         recipe, right_to_left = (stored_recipe(config, some) for some in _by_direction(arrays, own=own))
     except NotPlain:
         return None
-    chosen, why = native_precision(library, precision)
-    asked = "asked for" if engine != "auto" else "its library is compiled"
+    chosen, why = native_precision(library, placement.precision)
+    asked = "asked for" if placement.engine != "auto" else "its library is compiled"
     make_other = partial(NativeModel, right_to_left, chosen) if own else None
     return NativeSearcher(NativeModel(recipe, chosen), make_other), f"{asked}; {why}"
 

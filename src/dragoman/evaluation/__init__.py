@@ -7,7 +7,7 @@ from dragoman.evaluation.comparison import Comparison, compare
 from dragoman.evaluation.contrast import Contrast, SentencePair, contrast
 from dragoman.evaluation.edit_distance import edit_distance
 from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
-from dragoman.evaluation.metrics import METRICS
+from dragoman.evaluation.metrics import METRICS, Metric
 from dragoman.evaluation.references import group_references
 from dragoman.evaluation.scores import Score, score
 from dragoman.evaluation.word_classes import WordClass
@@ -22,6 +22,7 @@ __all__ = [
     "ErrorKinds",
     "Faults",
     "GroupScore",
+    "Metric",
     "Score",
     "SentencePair",
     "SentenceScore",

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.errors import DataError
 from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
 from dragoman.evaluation.groups import LineGroup, group_by_length, group_by_unknown
-from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.metrics import Measurement, Metric, ignore_case, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums
 from dragoman.evaluation.scores import Score, check_resampling, make_score
@@ -79,10 +79,7 @@ def break_down(
     references: References,
     sources: Sequence[str] | None = None,
     *,
-    metrics: Sequence[str] = ("bleu", "chrf"),
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
+    metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     frequencies: Mapping[str, int] | None = None,
     unknown: Sequence[int] | None = None,
     cut: Collection[int] | None = None,
@@ -97,10 +94,7 @@ def break_down(
         hypotheses: one line for each item.
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated: groups lines by its length, and shows copies.
-        metrics: names from `METRICS`.
-        target_language: as for `score`.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU.
+        metrics: `Metric`s, or names from `METRICS`; words ignore case where all of these do.
         frequencies: how often each word (as `count_words` takes lines apart) stands in the training targets.
         unknown: for each item how many pieces of its source the model's vocabulary lacks.
         cut: numbers of the lines, from 1, that the model did not end, if known.
@@ -115,10 +109,9 @@ def break_down(
     """
     check_resampling(bootstrap, confidence)
     lists = reference_lists(hypotheses, references)
-    measured = {
-        name: measure(name, hypotheses, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize)
-        for name in metrics
-    }
+    asked = [Metric.of(metric) for metric in metrics]
+    measured = [(metric.name, measure(metric, hypotheses, lists)) for metric in asked]
+    lowercase = ignore_case(asked)
 
     def scored(groups: Sequence[LineGroup]) -> tuple[GroupScore, ...]:
         return tuple(_score_group(group, measured, bootstrap, seed, confidence) for group in groups)
@@ -155,10 +148,10 @@ def rows_of(measured: Measurement, group: LineGroup) -> Measurement:
 
 
 def _score_group(
-    group: LineGroup, measured: Mapping[str, Measurement], bootstrap: int, seed: int, confidence: float
+    group: LineGroup, measured: Sequence[tuple[str, Measurement]], bootstrap: int, seed: int, confidence: float
 ) -> GroupScore:
     scores = []
-    for name, whole in measured.items():
+    for name, whole in measured:
         part = rows_of(whole, group)
         drawn = part.values(bootstrap_sums(part.statistics, samples=bootstrap, seed=seed)) if bootstrap else None
         scores.append(make_score(name, part, drawn, seed=seed, confidence=confidence))

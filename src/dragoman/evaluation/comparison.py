@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import Measurement, check_language, measure
+from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums, interval, swapped_sums
 from dragoman.evaluation.scores import Score, check_resampling, make_score, signature
@@ -59,7 +59,7 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values, ready for JSON."""
+        """Return the comparison as plain values, ready for JSON."""
         return {**asdict(self), "a": self.a.to_dict(), "b": self.b.to_dict()}
 
 
@@ -67,16 +67,13 @@ def compare(
     hypotheses_a: Sequence[str],
     hypotheses_b: Sequence[str],
     references: References,
-    metric: str = "bleu",
+    metric: Metric | str = "bleu",
     *,
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
     samples: int = 1000,
     seed: int = 1,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Tests whether two outputs for the same lines differ by more than chance.
+    """Test whether two outputs for the same lines differ by more than chance.
 
     The paired bootstrap draws test sets with replacement and scores both systems on each (Koehn 2004); its p-value is
     the share of draws whose difference is as far from the mean draw as the observed difference is from zero (Riezler
@@ -88,10 +85,7 @@ def compare(
         hypotheses_a: the output of system A, one line for each item.
         hypotheses_b: the output of system B.
         references: for each item one line, or a sequence of alternatives.
-        metric: a name from `METRICS`.
-        target_language: as for `score`.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU.
+        metric: a `Metric`, or a name from `METRICS`.
         samples: resampled test sets, and random exchanges.
         seed: of both.
         confidence: the share of resampled test sets that the intervals hold.
@@ -101,22 +95,20 @@ def compare(
         ConfigError: the metric, language or tokenizer is unknown or not installed, or a number is out of range.
     """
     check_resampling(samples, confidence)
-    check_language(metric, target_language)
+    metric = Metric.of(metric)
+    metric.check()
     if not samples:
         raise ConfigError("a paired test needs resampled test sets", expected="samples of 1 or more", found=samples)
     lists = reference_lists(hypotheses_a, references)
     reference_lists(hypotheses_b, references)
-    a, b = (
-        measure(metric, lines, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize)
-        for lines in (hypotheses_a, hypotheses_b)
-    )
-    return compare_measured(metric, a, b, samples=samples, seed=seed, confidence=confidence)
+    a, b = (measure(metric, lines, lists) for lines in (hypotheses_a, hypotheses_b))
+    return compare_measured(metric.name, a, b, samples=samples, seed=seed, confidence=confidence)
 
 
 def compare_measured(
     metric: str, a: Measurement, b: Measurement, *, samples: int, seed: int, confidence: float
 ) -> Comparison:
-    """Both tests of two measured systems."""
+    """Return both tests of two measured systems."""
     drawn_a, drawn_b = _draw_pairs(a, b, samples, seed)
     swapped_a, swapped_b = swapped_sums(a.statistics, b.statistics, samples=samples, seed=seed)
     difference = b.value() - a.value()

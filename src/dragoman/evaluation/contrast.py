@@ -10,7 +10,7 @@ from dragoman.evaluation.breakdown import length_groups, rows_of
 from dragoman.evaluation.comparison import Comparison, compare_measured
 from dragoman.evaluation.faults import Faults, find_faults
 from dragoman.evaluation.groups import LineGroup
-from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.word_classes import WordClass, word_classes
 from dragoman.evaluation.worst import measure_sentences
@@ -89,18 +89,15 @@ def contrast(
     hypotheses_b: Sequence[str],
     references: References,
     sources: Sequence[str] | None = None,
-    metric: str = "bleu",
+    metric: Metric | str = "bleu",
     *,
     count: int = 5,
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
     frequencies: Mapping[str, int] | None = None,
     samples: int = 1000,
     seed: int = 1,
     confidence: float = 0.95,
 ) -> Contrast:
-    """Compares two outputs for the same lines part by part; `compare` is the test of the whole.
+    """Compare two outputs for the same lines part by part; `compare` is the test of the whole.
 
     Where there are many groups, some differ by luck alone: a p-value of one group is no proof.
 
@@ -109,11 +106,8 @@ def contrast(
         hypotheses_b: the output of system B.
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated.
-        metric: a name from `METRICS`; single sentences are judged as by `worst_sentences`.
+        metric: a `Metric`, or a name from `METRICS`; single sentences are judged as by `worst_sentences`.
         count: how many sentences of either kind.
-        target_language: as for `score`.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU.
         frequencies: as for `break_down`.
         samples: resampled test sets, and random exchanges.
         seed: of both.
@@ -125,14 +119,12 @@ def contrast(
     """
     both = (hypotheses_a, hypotheses_b)
     lists, _ = (reference_lists(lines, references) for lines in both)
-    a, b = (
-        measure(metric, lines, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize)
-        for lines in both
-    )
+    metric = Metric.of(metric)
+    a, b = (measure(metric, lines, lists) for lines in both)
     unit, groups = length_groups(lists, sources)
-    by_length = _test_groups(metric, a, b, groups, samples=samples, seed=seed, confidence=confidence)
-    words = (word_classes(lines, lists, frequencies=frequencies, lowercase=lowercase) for lines in both)
-    label, pairs = _leads(metric, both, lists, sources, target_language, lowercase)
+    by_length = _test_groups(metric.name, a, b, groups, samples=samples, seed=seed, confidence=confidence)
+    words = (word_classes(lines, lists, frequencies=frequencies, lowercase=metric.lowercase) for lines in both)
+    label, pairs = _leads(metric, both, lists, sources)
     return Contrast(
         length_of="reference" if sources is None else "source",
         length_unit=unit,
@@ -169,18 +161,13 @@ def _test_groups(
 
 
 def _leads(
-    metric: str,
+    metric: Metric,
     both: tuple[Sequence[str], Sequence[str]],
     references: Sequence[tuple[str, ...]],
     sources: Sequence[str] | None,
-    target_language: str | None,
-    lowercase: bool,
 ) -> tuple[str, list[tuple[float, SentencePair]]]:
     """The name of the metric of sentences; by how much B is ahead on each, and the sentence."""
-    (measured, value_a), (_, value_b) = (
-        measure_sentences(metric, lines, references, target_language=target_language, lowercase=lowercase)
-        for lines in both
-    )
+    (measured, value_a), (_, value_b) = (measure_sentences(metric, lines, references) for lines in both)
     lead = (value_b - value_a) * (1 if measured.higher_is_better else -1)
     return measured.label, [
         (

@@ -29,7 +29,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any
@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from dragoman.config.sections import LANGUAGE_OF_COUNTRY
+from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError
 from dragoman.evaluation.edit_distance import edit_distance
 
@@ -49,6 +49,43 @@ _LANGUAGES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Written without spaces between words, and without a tokenizer of their own in sacreBLEU.
 _UNSPACED = ("th", "lo", "km", "my")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with all that its number depends on besides the lines.
+
+    Attributes:
+        name: one of `METRICS`.
+        language: code of the target language, such as `zh`: it chooses the tokenizer of BLEU, and of TER for Chinese
+            and Japanese. BLEU without it gives Chinese a score near 0, whatever its worth.
+        lowercase: ignore case (TER always does).
+        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
+    """
+
+    name: str
+    language: str | None = None
+    lowercase: bool = False
+    tokenize: str | None = None
+
+    @classmethod
+    def of(cls, metric: Metric | str) -> Metric:
+        """Return a metric that may have been given by its name."""
+        return cls(metric) if isinstance(metric, str) else metric
+
+    def in_language(self, language: str | None) -> Metric:
+        """Return the same in a language, unless it says one of its own."""
+        return self if self.language else replace(self, language=language)
+
+    def check(self) -> None:
+        """Refuse what cannot be measured, before there are lines.
+
+        Raises:
+            ConfigError: there is no such metric or tokenizer, it is not installed, or the language is no code of one
+                where tokens depend on it.
+        """
+        _check_language(self)
+        measure(self, ["a"], [("a",)])
 
 
 @dataclass(frozen=True)
@@ -90,31 +127,21 @@ class _LineMetric:
     count: Callable[[str, Alternatives], tuple[int, int]]
 
 
-def measure(
-    name: str,
-    hypotheses: Sequence[str],
-    references: Sequence[Alternatives],
-    *,
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
-) -> Measurement:
-    """The counts of one metric; `score` is the function with checks and intervals.
+def measure(metric: Metric | str, hypotheses: Sequence[str], references: Sequence[Alternatives]) -> Measurement:
+    """Return the counts of one metric; `score` is the function with checks and intervals.
 
     Args:
-        name: one of `METRICS`.
+        metric: a metric, or its name.
         hypotheses: one line for each item.
         references: one or more for each hypothesis.
-        target_language: chooses the tokenizer of BLEU, and of TER for Chinese and Japanese.
-        lowercase: ignore case (TER always does).
-        tokenize: sacreBLEU's name of a tokenizer for BLEU; `none` for text that is tokenised already.
 
     Raises:
         ConfigError: there is no such metric or tokenizer, or the tokenizer asked for is not installed.
     """
-    language = _language(target_language)
+    metric = Metric.of(metric)
+    name, language = metric.name, _language(metric.language)
     if name == "bleu":
-        return _bleu(hypotheses, references, language, lowercase, tokenize)
+        return _bleu(hypotheses, references, language, metric.lowercase, metric.tokenize)
     if name in ("chrf", "chrf++", "ter"):
         from sacrebleu.metrics.chrf import CHRF
         from sacrebleu.metrics.ter import TER
@@ -124,35 +151,33 @@ def measure(
             unspaced = language in ("zh", "ja")
             return _sacrebleu(TER(normalized=unspaced, asian_support=unspaced), "TER", hypotheses, references)
         words = 2 if name == "chrf++" else 0
-        metric = CHRF(word_order=words, lowercase=lowercase)
-        return _sacrebleu(metric, "chrF2" + "+" * words, hypotheses, references)
+        chrf = CHRF(word_order=words, lowercase=metric.lowercase)
+        return _sacrebleu(chrf, "chrF2" + "+" * words, hypotheses, references)
     if name in _LINE_METRICS:
-        return _measure_lines(_LINE_METRICS[name], hypotheses, references, lowercase)
+        return _measure_lines(_LINE_METRICS[name], hypotheses, references, metric.lowercase)
     near = difflib.get_close_matches(name.lower(), METRICS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else None
     raise ConfigError(f"there is no metric {name!r}", expected=", ".join(METRICS), hint=hint)
 
 
-def check_language(metric: str, code: str | None) -> None:
-    """Refuse what is no code of a language, where a metric's tokens depend on the language.
-
-    Args:
-        metric: a name from `METRICS`.
-        code: what somebody gave for the target language, if anything.
-
-    Raises:
-        ConfigError: it has not the form of one, or is that of a country.
-    """
+def _check_language(metric: Metric) -> None:
+    """Refuse what is no code of a language (`ConfigError`), where a metric's tokens depend on the language."""
+    code = metric.language
     primary = (code or "").replace("_", "-").partition("-")[0]
     meant = LANGUAGE_OF_COUNTRY.get(primary.lower())
-    if code is None or metric not in ("bleu", "ter") or (re.fullmatch("[A-Za-z]{2,3}", primary) and not meant):
+    if code is None or metric.name not in ("bleu", "ter") or (re.fullmatch("[A-Za-z]{2,3}", primary) and not meant):
         return
     expected = "two or three letters (ISO 639) such as de, zh or zh-CN"
     known = ", ".join((*_TOKENIZERS, *_UNSPACED))
-    hint = f"only {known} change how {metric} cuts words: any other code will do for the rest, or none"
+    hint = f"only {known} change how {metric.name} cuts words: any other code will do for the rest, or none"
     if meant:
         hint = f"{primary} is a country; its language is {meant}"
     raise ConfigError("this is no code of a language", expected=expected, found=repr(code), hint=hint)
+
+
+def ignore_case(metrics: Sequence[Metric]) -> bool:
+    """Return whether what is shown beside some metrics ignores case: where all of them do."""
+    return bool(metrics) and all(metric.lowercase for metric in metrics)
 
 
 def _language(code: str | None) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums, interval
 
@@ -47,7 +47,7 @@ class Score:
         return f"{self.label} = {self.value:.2f}{spread} ({options})" + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The score as plain values, ready for JSON; what is None is left out."""
+        """Return the score as plain values, ready for JSON; what is None is left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -55,23 +55,17 @@ def score(
     hypotheses: Sequence[str],
     references: References,
     *,
-    metrics: Sequence[str] = ("bleu", "chrf"),
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
+    metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     bootstrap: int = 1000,
     seed: int = 1,
     confidence: float = 0.95,
 ) -> list[Score]:
-    """Scores hypotheses against references, with a bootstrap interval for each metric.
+    """Score hypotheses against references, with a bootstrap interval for each metric.
 
     Args:
-        hypotheses: one line for each item, detokenised unless `tokenize` says otherwise.
+        hypotheses: one line for each item, detokenised unless the metric's `tokenize` says otherwise.
         references: for each item one line, or a sequence of alternatives (their number may vary from line to line).
-        metrics: names from `METRICS`; `dragoman.evaluation.metrics` has the formula of each.
-        target_language: a code such as `zh`: BLEU without it gives Chinese a score near 0, whatever its worth.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own.
+        metrics: `Metric`s, or names from `METRICS`; `dragoman.evaluation.metrics` has the formula of each.
         bootstrap: resampled test sets for the interval; 0 leaves it out.
         seed: of the resampling; the same seed draws the same lines for every metric.
         confidence: the share of resampled test sets that the interval holds.
@@ -86,19 +80,17 @@ def score(
     check_resampling(bootstrap, confidence)
     lists = reference_lists(hypotheses, references)
     scores = []
-    for name in metrics:
-        measured = measure(
-            name, hypotheses, lists, target_language=target_language, lowercase=lowercase, tokenize=tokenize
-        )
+    for metric in metrics:
+        measured = measure(metric, hypotheses, lists)
         drawn = None
         if bootstrap:
             drawn = measured.values(bootstrap_sums(measured.statistics, samples=bootstrap, seed=seed))
-        scores.append(make_score(name, measured, drawn, seed=seed, confidence=confidence))
+        scores.append(make_score(Metric.of(metric).name, measured, drawn, seed=seed, confidence=confidence))
     return scores
 
 
 def check_resampling(samples: int, confidence: float) -> None:
-    """Refuses a negative number of samples and a confidence that is no share (`ConfigError`)."""
+    """Refuse a negative number of samples and a confidence that is no share (`ConfigError`)."""
     if samples < 0:
         raise ConfigError("the number of resampled test sets is out of range", expected="0 or more", found=samples)
     if not 0 < confidence < 1:
@@ -113,7 +105,7 @@ def make_score(
     seed: int,
     confidence: float,
 ) -> Score:
-    """A `Score` of a measurement and its values on resampled test sets, if there are any."""
+    """Return the `Score` of a measurement and its values on resampled test sets, if there are any."""
     low, high = (None, None) if drawn is None else interval(drawn, confidence)
     return Score(
         name=name,
@@ -129,6 +121,6 @@ def make_score(
 
 
 def signature(measured: Measurement, resampling: dict[str, int]) -> str:
-    """`LABEL|nrefs:..|..|version:..`, what was resampled standing where sacreBLEU puts it."""
+    """Return `LABEL|nrefs:..|..|version:..`, what was resampled standing where sacreBLEU puts it."""
     entries = {"nrefs": measured.signature["nrefs"], **resampling, **measured.signature}
     return "|".join([measured.label, *(f"{key}:{value}" for key, value in entries.items())])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from dragoman.evaluation.metrics import Measurement, measure
+from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 
 # What a single sentence is judged by: BLEU of one sentence is mostly zero, exact match tells not how far off it is.
@@ -61,30 +61,24 @@ def worst_sentences(
     references: References,
     sources: Sequence[str] | None = None,
     *,
-    metric: str = "chrf",
+    metric: Metric | str = "chrf",
     count: int = 10,
-    target_language: str | None = None,
-    lowercase: bool = False,
 ) -> WorstSentences:
-    """The sentences with the worst scores; of equal ones the first.
+    """Return the sentences with the worst scores; of equal ones the first.
 
     Args:
         hypotheses: one line for each item.
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated, to be shown beside it.
-        metric: a name from `METRICS`; BLEU is replaced by chrF, exact match by CER and word error by WER.
+        metric: a `Metric`, or a name from `METRICS`; BLEU is replaced by chrF, exact match by CER, word error by WER.
         count: how many.
-        target_language: as for `score`.
-        lowercase: ignore case.
 
     Raises:
         DataError: the counts differ, there is nothing to score, or references are missing or all blank.
         ConfigError: there is no such metric.
     """
     lists = reference_lists(hypotheses, references)
-    measured, values = measure_sentences(
-        metric, hypotheses, lists, target_language=target_language, lowercase=lowercase
-    )
+    measured, values = measure_sentences(Metric.of(metric), hypotheses, lists)
     order = np.argsort(values if measured.higher_is_better else -values, kind="stable")[:count].tolist()
     return WorstSentences(
         measured.label,
@@ -98,14 +92,8 @@ def worst_sentences(
 
 
 def measure_sentences(
-    metric: str,
-    hypotheses: Sequence[str],
-    references: Sequence[tuple[str, ...]],
-    *,
-    target_language: str | None,
-    lowercase: bool,
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[tuple[str, ...]]
 ) -> tuple[Measurement, Float64[np.ndarray, " lines"]]:
-    """The measurement that fits single sentences, and the value of each."""
-    name = _OF_A_SENTENCE.get(metric, metric)
-    measured = measure(name, hypotheses, references, target_language=target_language, lowercase=lowercase)
+    """Return the measurement that fits single sentences, and the value of each."""
+    measured = measure(replace(metric, name=_OF_A_SENTENCE.get(metric.name, metric.name)), hypotheses, references)
     return measured, measured.values(measured.statistics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.engines import ModuleEngine, choose_device, choose_engine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import MarkovModel, is_markov, load
@@ -59,6 +59,7 @@ def load_language_model(
         ConfigError: there is no such device, engine or precision for it.
         ModelError: there is no model, it is damaged, or the vocabulary beside it is another one's.
     """
+    placement = Placement(device, engine, precision)
     folder, where = Path(path), choose_device(device)
     if is_markov(folder):
         _check_plain("a Markov model", engine, precision)
@@ -73,7 +74,7 @@ def load_language_model(
         if tokenizer.mask is None:
             raise ModelError("the vocabulary of a masked model needs a <mask>", file=folder, found="none")
         return LanguageModel(loaded.config.family, loaded.model, tokenizer, loaded.decoding, loaded.languages)
-    chosen, _ = choose_engine(loaded.model, engine, precision)
+    chosen, _ = choose_engine(loaded.model, placement)
     return LanguageModel(loaded.config.family, chosen, tokenizer, loaded.decoding, loaded.languages)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.config import DecodingConfig, ModelConfig, Section
+from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
 from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
@@ -13,11 +14,11 @@ FORMAT = 1
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
 
 
-class Languages(Section):
+class Languages(Section, section="languages"):
     """What the two sides are, where known: two-letter codes."""
 
-    source: str | None = None
-    target: str | None = None
+    source: str | None = setting(default=None, description="Two-letter code of the source language.")
+    target: str | None = setting(default=None, description="Two-letter code of the target language.")
 
 
 def save_config(

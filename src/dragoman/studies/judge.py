@@ -23,7 +23,7 @@ from dragoman.evaluation import (
     score,
     worst_sentences,
 )
-from dragoman.evaluation.metrics import METRICS, check_language, measure
+from dragoman.evaluation.metrics import METRICS, Metric, ignore_case
 from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
 from dragoman.text import UNK, Tokenizer, guess_language, read_lines
@@ -83,12 +83,9 @@ def evaluate(
     source: str | Path,
     references: str | Path | Sequence[str | Path],
     *,
-    metrics: Sequence[str] = ("bleu", "chrf"),
+    metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     group: bool = False,
     decoding: DecodingConfig | None = None,
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
     bootstrap: int = 1000,
     breakdown: bool = False,
     worst: int = 0,
@@ -101,12 +98,9 @@ def evaluate(
         model: a translator, or a run or model directory.
         source: file of sources.
         references: file of references, line by line, or several such files.
-        metrics: names from `dragoman.evaluation.METRICS`.
+        metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the model's own.
         group: lines with the same source are one item with several references (as in a pronunciation dictionary).
         decoding: the search; the model's own options if None.
-        target_language: two-letter code; the model's own if None.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
@@ -120,23 +114,22 @@ def evaluate(
     sources, answers = read_test_set(source, references, group=group)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
-    check_metrics(metrics, target_language or translator.languages.target, tokenize)
+    checked = check_metrics(metrics, translator.languages.target)
     lines = paced(sources, report, "translated", len(sources))
     results = list(translator.translate_lines(lines, options))
     if breakdown and frequencies is None and not isinstance(model, Translator):
-        frequencies = training_words(model, translator.tokenizers.target, lowercase=lowercase)
+        frequencies = training_words(model, translator.tokenizers.target, lowercase=ignore_case(checked))
     return _judge(
         Evaluation(
             [], sources, [one.text for one in results], answers, options, translator.engine, translator.aids(options),
             truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
             unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
         ),
-        metrics=metrics, target_language=target_language or translator.languages.target,
-        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
         errors=None if options.sampling or not breakdown
-        else error_kinds(translator, results, answers, options, lowercase),
+        else error_kinds(translator, results, answers, options, ignore_case(checked)),
     )  # fmt: skip
 
 
@@ -145,11 +138,8 @@ def evaluate_outputs(
     references: str | Path | Sequence[str | Path],
     source: str | Path | None = None,
     *,
-    metrics: Sequence[str] = ("bleu", "chrf"),
+    metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     group: bool = False,
-    target_language: str | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
     bootstrap: int = 1000,
     breakdown: bool = False,
     worst: int = 0,
@@ -161,11 +151,9 @@ def evaluate_outputs(
         outputs: file of outputs, line by line; grouped, one line for each distinct source.
         references: file of references, or several such files.
         source: file of sources, if at hand: groups lines by its length, and shows copies.
-        metrics: names from `dragoman.evaluation.METRICS`.
+        metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the one that the
+            suffix of the references tells.
         group: as for `evaluate`; needs the sources.
-        target_language: two-letter code; guessed from the references' suffix if None.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down.
         worst: also list so many sentences with the worst scores.
@@ -181,12 +169,10 @@ def evaluate_outputs(
         raise DataError("lines are grouped by their sources", expected="a file of sources")
     lines, answers = read_test_set(files[0] if source is None else source, files, group=group)
     check_outputs(hypotheses, answers, file=outputs, unit="distinct source" if group else "reference")
-    language = target_language or guess_language([str(file) for file in files])
-    check_metrics(metrics, language, tokenize)
+    checked = check_metrics(metrics, guess_language([str(file) for file in files]))
     return _judge(
         Evaluation([], [] if source is None else lines, hypotheses, answers, None),
-        metrics=metrics, target_language=language,
-        lowercase=lowercase, tokenize=tokenize, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
+        metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=None,
         errors=None,
@@ -282,8 +268,8 @@ def error_kinds(
     return ErrorKinds(**{name: tuple(numbers) for name, numbers in kinds.items()})
 
 
-def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize: str | None) -> None:
-    """Refuse metrics before anything is translated for them.
+def check_metrics(metrics: Sequence[Metric | str], language: str | None) -> list[Metric]:
+    """Return metrics in a language, unless they say one of their own; refused before anything is translated for them.
 
     Raises:
         ConfigError: there is none; one, or its tokenizer, is unknown or cannot be used here; or the language is no
@@ -291,18 +277,16 @@ def check_metrics(metrics: Sequence[str], target_language: str | None, tokenize:
     """
     if not metrics:
         raise ConfigError("there is no metric to score by", expected=", ".join(METRICS))
-    for name in metrics:
-        check_language(name, target_language)
-        measure(name, ["a"], [("a",)], target_language=target_language, tokenize=tokenize)
+    checked = [Metric.of(metric).in_language(language) for metric in metrics]
+    for metric in checked:
+        metric.check()
+    return checked
 
 
 def _judge(
     outputs: Evaluation,
     *,
-    metrics: Sequence[str],
-    target_language: str | None,
-    lowercase: bool,
-    tokenize: str | None,
+    metrics: Sequence[Metric],
     bootstrap: int,
     breakdown: bool,
     worst: int,
@@ -312,22 +296,15 @@ def _judge(
 ) -> Evaluation:
     """The same with scores, and with what else was asked for."""
     lines, answers, sources = outputs.hypotheses, outputs.references, outputs.sources or None
-    scores = score(
-        lines, answers, metrics=metrics, target_language=target_language, lowercase=lowercase, tokenize=tokenize,
-        bootstrap=bootstrap,
-    )  # fmt: skip
+    scores = score(lines, answers, metrics=metrics, bootstrap=bootstrap)
     parts = sentences = None
     if breakdown:
         parts = break_down(
-            lines, answers, sources, metrics=metrics, target_language=target_language, lowercase=lowercase,
-            tokenize=tokenize, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
+            lines, answers, sources, metrics=metrics, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
             cut=None if outputs.decoding is None else outputs.unfinished, errors=errors,
         )  # fmt: skip
     if worst:
-        sentences = worst_sentences(
-            lines, answers, sources, metric=metrics[0], count=worst, target_language=target_language,
-            lowercase=lowercase,
-        )  # fmt: skip
+        sentences = worst_sentences(lines, answers, sources, metric=metrics[0], count=worst)
     return replace(outputs, scores=scores, breakdown=parts, worst=sentences)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.config import SETTINGS_FILE, DecodingConfig, make_config, read_toml, write_toml
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Comparison, Score, compare, score
-from dragoman.evaluation.metrics import check_language, measure
+from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 from dragoman.pace import duration, silent
@@ -99,7 +99,7 @@ def tune(
     source: str | Path,
     references: str | Path | Sequence[str | Path],
     *,
-    metric: str = "bleu",
+    metric: Metric | str = "bleu",
     group: bool = False,
     beam_sizes: Sequence[int] = BEAM_SIZES,
     length_penalties: Sequence[float] = LENGTH_PENALTIES,
@@ -107,8 +107,6 @@ def tune(
     knn_weights: Sequence[float] = (),
     right_to_left_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
-    lowercase: bool = False,
-    tokenize: str | None = None,
     samples: int = 1000,
     report: Callable[[str], None] = silent,
 ) -> Tuning:
@@ -122,7 +120,7 @@ def tune(
         model: a translator, or a run or model directory.
         source: file of held-out sources.
         references: file of references, or several such files.
-        metric: a name from `dragoman.evaluation.METRICS`.
+        metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own.
         group: lines with the same source are one item with several references.
         beam_sizes: to try.
         length_penalties: alphas to try with each beam larger than 1.
@@ -130,8 +128,6 @@ def tune(
         knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
         right_to_left_weights: of the reading from right to left, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
-        lowercase: ignore case.
-        tokenize: sacreBLEU's name of a tokenizer for BLEU, instead of the language's own; `none` for lines of tokens.
         samples: of the intervals and paired tests.
         report: takes a line of plain text about each search.
 
@@ -149,10 +145,7 @@ def tune(
     penalties = [(alpha, name if alpha else formulas[0]) for name in formulas for alpha in length_penalties]
     tried = _grid(own, beam_sizes, penalties, knn_weights, right_to_left_weights)
     searches = list(dict.fromkeys([own, *tried]))
-    return try_searches(
-        translator, sources, answers, searches, metric=metric, lowercase=lowercase, tokenize=tokenize, samples=samples,
-        report=report,
-    )  # fmt: skip
+    return try_searches(translator, sources, answers, searches, metric=metric, samples=samples, report=report)
 
 
 def try_searches(
@@ -161,9 +154,7 @@ def try_searches(
     answers: References,
     searches: Sequence[DecodingConfig],
     *,
-    metric: str = "bleu",
-    lowercase: bool = False,
-    tokenize: str | None = None,
+    metric: Metric | str = "bleu",
     samples: int = 1000,
     report: Callable[[str], None] = silent,
 ) -> Tuning:
@@ -174,16 +165,15 @@ def try_searches(
         sources: held-out lines.
         answers: one reference, or several, for each.
         searches: the one that the others are compared with first.
-        metric, lowercase, tokenize, samples, report: as for `tune`.
+        metric, samples, report: as for `tune`.
 
     Raises:
         ConfigError: the metric or its tokenizer is unknown, or wants another code for the language; or a search asks
             for what the model has not.
     """
-    language, own = translator.languages.target, searches[0]
-    check_language(metric, language)
-    how: dict[str, Any] = {"target_language": language, "lowercase": lowercase, "tokenize": tokenize}
-    rising = measure(metric, ["a"], [("a",)], **how).higher_is_better
+    own, metric = searches[0], Metric.of(metric).in_language(translator.languages.target)
+    metric.check()
+    rising = measure(metric, ["a"], [("a",)]).higher_is_better
     for options in searches:  # what the model cannot do is told before the first search, not after it
         translator.translate_with([], options)
     translator.translate_with(sources[:_WARM_UP], own)
@@ -196,9 +186,9 @@ def try_searches(
         speed = len(sources) / max(time.perf_counter() - began, 1e-9)
         if usual is None:
             usual, against = outputs, None
-            found = score(outputs, answers, metrics=[metric], bootstrap=samples, **how)[0]
+            found = score(outputs, answers, metrics=[metric], bootstrap=samples)[0]
         else:
-            against = compare(usual, outputs, answers, metric, samples=samples, **how)
+            against = compare(usual, outputs, answers, metric, samples=samples)
             found = against.b
         trials.append(Trial(options, found, against, speed))
         left = (time.perf_counter() - started) / number * (len(searches) - number)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.config import DataConfig
-from dragoman.config.sections import LANGUAGE_OF_COUNTRY
+from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.lines import BadText, Line, ReadCounts, file_hash, scan_lines
 

@@ -17,13 +17,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
+from dragoman.config.values import Bounds, Like, Mistake, convert
 from dragoman.errors import ModelError, SaveError
 from dragoman.files import (
     encode_json,
@@ -44,24 +44,24 @@ STATE = "state.json"
 _SUFFIX = ".safetensors"
 _DIRECTORY = re.compile(r"(\.old-)?step-(\d{8,})")
 
-FileName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_-]+\.safetensors|state\.json)$")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0)]
+FileName = Annotated[str, Like(r"[A-Za-z0-9_-]+\.safetensors|state\.json", "the name of a file of a checkpoint")]
+Sha256 = Annotated[str, Like("[0-9a-f]{64}", "a SHA-256")]
+Count = Annotated[int, Bounds(ge=0)]
 Report = Callable[[str], None]
 
 
-class FileRecord(BaseModel):
+@dataclass(frozen=True)
+class FileRecord:
     """What a file of a checkpoint must be."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     bytes: Count
     sha256: Sha256
 
 
-class Manifest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
     """What a checkpoint says about itself."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
     format: Literal[1] = 1
     step: Count
     config_hash: str
@@ -69,7 +69,7 @@ class Manifest(BaseModel):
 
     def encode(self) -> bytes:
         """The bytes of `MANIFEST.json`: these fields and a SHA-256 over them."""
-        body = self.model_dump()
+        body = asdict(self)
         return encode_json(body | {"sha256": hashlib.sha256(encode_json(body)).hexdigest()})
 
 
@@ -196,11 +196,10 @@ def _read_manifest(path: Path) -> Manifest:
     if value.get("format") != 1:
         raise ModelError("an unknown format of checkpoint", file=file, expected=1, found=value.get("format"))
     value.pop("sha256", None)
-    try:
-        manifest = Manifest.model_validate(value)
-    except ValidationError as error:
-        place = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise ModelError("not a manifest", file=file, found=f"{place}: {error.errors()[0]['msg']}") from error
+    mistakes: list[Mistake] = []
+    manifest: Manifest = convert(value, Manifest, "", mistakes)
+    if mistakes:
+        raise ModelError("not a manifest", file=file, found=mistakes[0])
     # There is one way to write it, byte for byte: so no bit of it can change unseen.
     encoded = manifest.encode()
     verify_file(file, len(encoded), hashlib.sha256(encoded).hexdigest())

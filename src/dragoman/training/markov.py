@@ -8,18 +8,16 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import get_args, overload
+from typing import overload
 
 from dragoman.config import (
+    COUNTED,
     SETTINGS_FILE,
     DataConfig,
-    Markov,
-    MarkovConfig,
     ModelConfig,
-    Section,
+    Setting,
     TrainConfig,
-    TrainingConfig,
-    ValidationConfig,
+    all_settings,
     write_toml,
 )
 from dragoman.data import Prepared
@@ -41,22 +39,12 @@ CARD = "README.md"
 PACKAGES = ("dragoman", "torch", "numpy")
 # How often each rung goes through the text.
 PASSES = {"skips": 2, "masked-skips": 3, "matrix-skips": 3}
-# Settings that mean something to counts, beside those of data and tokenizer.
-MEANT = {
-    "model": {"family", "source_vocab", "target_vocab"},
-    "training": {"device", "init_from", "seed", "tensorboard", "threads"},
-}
-# Of trained models with one stack: what counts the layers of the other, and what those of their own.
-NOT_MEANT = {
-    "causal": ("num_encoder_layers", "num_decoder_layers"),
-    "masked": ("num_decoder_layers", "num_encoder_layers"),
-}
 TELL_EVERY = 1000
 
 
 def is_counted(family: str) -> bool:
     """Whether a family of models is counted, not trained by gradients."""
-    return family in get_args(Markov)
+    return family in COUNTED
 
 
 def train_markov(
@@ -109,24 +97,21 @@ def check_meant(config: TrainConfig, family: str) -> None:
         ConfigError: names all of them.
     """
     counted = is_counted(family)
-    plain: dict[str, Section] = (
-        {"model": ModelConfig(), "training": TrainingConfig(), "validation": ValidationConfig()}
-        if counted
-        else {"markov": MarkovConfig()}
-    )
-    if found := [
-        f"{section}.{key}"
-        for section, defaults in plain.items()
-        for key, value in getattr(config, section).to_dict().items()
-        if key not in MEANT.get(section, ()) and value != getattr(defaults, key)
-    ]:
+    own, others = stack_settings(family)
+    unmeant = [one for one in all_settings() if not one.concerns(family) and (counted or one not in others)]
+    if found := [one.dotted for one in unmeant if getattr(getattr(config, one.section), one.name) != one.default]:
         hint = "leave them out" + ("" if counted else ", or name a Markov model (--family first-order, skips, ...)")
         raise ConfigError(f"settings that mean nothing to a {family} model", found=", ".join(found), hint=hint)
-    if family in NOT_MEANT:
-        other, own = NOT_MEANT[family]
-        if getattr(config.model, other) is not None and getattr(config.model, own) is None:
+    for other in () if counted else others:
+        if getattr(config.model, other.name) is not None and getattr(config.model, own[0].name) is None:
             message = f"a {family} model has one stack of layers"
-            raise ConfigError(message, expected=f"model.{own}", found=f"model.{other}")
+            raise ConfigError(message, expected=own[0].dotted, found=other.dotted)
+
+
+def stack_settings(family: str) -> tuple[list[Setting], list[Setting]]:
+    """Return the settings that count the layers of the stacks a family has, and of those it has not."""
+    layers = [one for one in ModelConfig.settings.values() if one.unit == "layers"]
+    return [one for one in layers if one.concerns(family)], [one for one in layers if not one.concerns(family)]
 
 
 def _completed(config: TrainConfig, data: Prepared) -> TrainConfig:

@@ -8,41 +8,12 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import (
-    FILE_KEYS,
-    SECTIONS,
-    SETTINGS_FILE,
-    DataConfig,
-    ModelConfig,
-    TrainConfig,
-    make_config,
-    read_toml,
-)
+from dragoman.config import SECTIONS, SETTINGS_FILE, DataConfig, TrainConfig, all_settings, make_config, read_toml
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.text.lines import file_hash
 from dragoman.training.checkpoint import CHECKPOINTS
-from dragoman.training.defaults import PENALTY_KEYS
 from dragoman.training.markov import check_meant
-
-# What a resumed run may change: where its files are, how long it goes on, what it tells; never what it computes.
-CHANGEABLE: dict[str, set[str] | None] = {
-    "data": set(FILE_KEYS),
-    "training": {
-        "average_last", "datastore", "device", "init_from", "keep_last", "log_every", "max_minutes", "max_steps",
-        "patience", "save_every", "tensorboard", "threads",
-    },
-    "validation": {"every", "length_penalties", "max_sentences"},
-    "decoding": None,
-}  # fmt: skip
-# Settings younger than some checkpoints: where they are as if they were not, they do not count.
-LATER = {
-    "data": {"fuzzy_matches", "repeat"},
-    "model": {"init", "right_to_left", "right_to_left_decoder", "word_dropout"},
-    "tokenizer": {"symbols"},
-    "training": {"bpe_dropout", "r_drop", "r_drop_after", "sampled_sides", "unigram_alpha"},
-    "validation": {"tokenize"},
-}
 
 
 def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainConfig:
@@ -61,25 +32,23 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     stored = {**read.to_dict(), "model": read.model.as_built().to_dict()}
     check_meant(config, stored["model"]["family"])
     given = config.to_dict(unset=False, none=False)
+    fixed = set()
+    if stored["training"]["schedule"] == "cosine":
+        fixed.add("training.max_steps")  # it shapes the whole curve
+    if (directory / CHECKPOINTS).is_dir():
+        fixed.add("training.init_from")  # it has begun already
     differing = []
-    for section, values in given.items():
-        if not isinstance(values, Mapping):
+    for one in all_settings():
+        value = given.get(one.section, {}).get(one.name)
+        if value is None or stored[one.section][one.name] == value:
             continue
-        allowed = CHANGEABLE.get(section, set())
-        if stored["training"]["schedule"] == "cosine" and allowed is not None:
-            allowed = allowed - {"max_steps"}  # it shapes the whole curve
-        if (directory / CHECKPOINTS).is_dir() and allowed is not None:
-            allowed = allowed - {"init_from"}  # it has begun already
-        for key, value in values.items():
-            if stored[section][key] == value or (
-                key == "fuzzy_matches" and value == _chosen_matches(stored, directory)
-            ):
-                continue
-            if allowed is None or key in allowed:
-                stored[section][key] = value
-            elif value != "auto":  # what "auto" chose stands
-                differing.append(f"{section}.{key}: {stored[section][key]!r} in the run, {value!r} now")
-    if config.decoding.given & PENALTY_KEYS and "length_penalties" not in config.validation.given:
+        if one.dotted == "data.fuzzy_matches" and value == _chosen_matches(stored, directory):
+            continue
+        if one.changeable and one.dotted not in fixed:
+            stored[one.section][one.name] = value
+        elif value != "auto":  # what "auto" chose stands
+            differing.append(f"{one.dotted}: {stored[one.section][one.name]!r} in the run, {value!r} now")
+    if not config.decoding.leaves_penalty_open and "length_penalties" not in config.validation.given:
         stored["validation"]["length_penalties"] = None  # what is given now has not to be the best
     if differing:
         raise ConfigError(
@@ -117,13 +86,15 @@ def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
 
 def config_hash(config: TrainConfig, data_key: str) -> str:
     """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
-    tree: dict[str, Any] = {**config.to_dict(), "model": config.model.as_built().to_dict()}
-    del tree["out"], tree["model"]["matches"]  # the data tell the latter; older checkpoints do not have it
-    for section, keys in CHANGEABLE.items():
-        tree[section] = {} if keys is None else {key: v for key, v in tree[section].items() if key not in keys}
-    for section, keys in LATER.items():
-        plain = ModelConfig().as_built().to_dict() if section == "model" else SECTIONS[section]().to_dict()
-        tree[section] = {k: v for k, v in tree[section].items() if k not in keys or v not in (plain[k], False)}
+    values: dict[str, Any] = {**config.to_dict(), "model": config.model.as_built().to_dict()}
+    tree: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for one in all_settings():
+        if "run" not in one.content:
+            continue
+        value = values[one.section][one.name]
+        # A setting younger than some checkpoints does not count where it is as if it were not there.
+        if one.before is ... or value not in (one.default, one.before):
+            tree[one.section][one.name] = value
     return hashlib.sha256(json.dumps([tree, data_key], sort_keys=True).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import FILE_KEYS, SETTINGS_FILE, Family, TrainConfig, make_config, write_toml
+from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
@@ -30,7 +30,7 @@ from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
-from dragoman.training.markov import NOT_MEANT, check_meant, is_counted, train_markov
+from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
 from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled
@@ -119,7 +119,7 @@ def train(
 
 def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
-    given_files = set(FILE_KEYS) & config.data.given
+    given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
     if others and config.data.prepared is not None:
         found, hint = f"data.prepared and {', '.join(others)}", "give one or the other: prepared data are complete"
@@ -255,9 +255,11 @@ class _Session:
     def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
         """Choose what is open, and say so."""
         config = self.config
-        other, own = NOT_MEANT.get(config.model.family, ("", ""))
-        if other and getattr(config.model, other) is not None:
-            self.log.line(f"model.{other} does not count: a {config.model.family} model has model.{own} only")
+        own, others = stack_settings(config.model.family)
+        for other in others:
+            if getattr(config.model, other.name) is not None:
+                only = own[0].dotted
+                self.log.line(f"{other.dotted} does not count: a {config.model.family} model has {only} only")
         if start is not None:
             given = config.model.to_dict(unset=False)
             kept = {key: value for key, value in given.items() if value is not None}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.evaluation import Metric
 from dragoman.models.description import DATASTORE
 from dragoman.studies import Tuning, save_decoding
 from dragoman.studies.tuning import try_searches
@@ -56,8 +57,7 @@ def tune_search(
         data.dev_source[:most],
         data.dev_target[:most],
         [own, *others],
-        metric="bleu" if metric == "loss" else metric,
-        tokenize=config.validation.tokenize,
+        metric=Metric("bleu" if metric == "loss" else metric, tokenize=config.validation.tokenize),
     )
     sure = [one for one in tuned.trials if one.against is None or one.against.p_randomisation <= SURE]
     chosen = max(sure, key=lambda one: one.score.value)

@@ -16,7 +16,7 @@ from dragoman.config import DecodingConfig, TrainConfig
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, collate_causal, collate_masked, eval_batches
 from dragoman.data.masking import FIRST_PIECE
 from dragoman.engines import ModuleEngine
-from dragoman.evaluation import Score, score
+from dragoman.evaluation import Metric, Score, score
 from dragoman.language import Completer
 from dragoman.models import Languages
 from dragoman.models.bidirectional import learned_directions
@@ -103,9 +103,9 @@ class Translating:
         both = Direction.RIGHT_TO_LEFT in self.directions
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
         lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
-        metrics = [name for name in self.metrics if name != "loss"]
-        how = {"target_language": languages.target, "tokenize": config.validation.tokenize}
-        scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0, **how)
+        tokenize = config.validation.tokenize
+        metrics = [Metric(name, languages.target, tokenize=tokenize) for name in self.metrics if name != "loss"]
+        scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0)
         return Outputs(lines, scores)
 
 

@@ -13,7 +13,7 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import check_language, measure
+from dragoman.evaluation.metrics import Metric, measure
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, task_of
@@ -78,12 +78,12 @@ def check_validation(config: TrainConfig) -> None:
         hint = "leave validation.length_penalties out"
         raise ConfigError("validation.length_penalties are tried in beam searches of pairs", found="none", hint=hint)
     if config.model.learns_pairs:
-        check_language("bleu", config.data.target_language)
+        Metric("bleu", config.data.target_language).check()
     if settings.tokenize is not None:
         if not config.model.learns_pairs:
             message = f"validation.tokenize cuts translations, which a {config.model.family} model does not make"
             raise ConfigError(message, hint="leave it out")
-        measure("bleu", ["a"], [("a",)], tokenize=settings.tokenize)
+        Metric("bleu", tokenize=settings.tokenize).check()
 
 
 def doubt(data: Prepared, config: TrainConfig) -> str | None:
@@ -97,8 +97,8 @@ def doubt(data: Prepared, config: TrainConfig) -> str | None:
         return None
     lines = data.dev_target[:LOOKED_AT]
     references = [(line,) for line in lines]
-    language, tokenize = config.data.target_language, config.validation.tokenize
-    return measure("bleu", lines, references, target_language=language, tokenize=tokenize).note
+    metric = Metric("bleu", config.data.target_language, tokenize=config.validation.tokenize)
+    return measure(metric, lines, references).note
 
 
 def teacher_forced(

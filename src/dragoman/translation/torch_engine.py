@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.engines import ModuleEngine, choose_device, choose_engine
 from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.searching import NativeSearcher
@@ -33,8 +33,7 @@ class TorchEngine:
 
     Args:
         models: encoder-decoders, all on one device.
-        engine: which engine runs them; "auto" chooses.
-        precision: in which precision it multiplies.
+        placement: which engine runs them, and in which precision.
         datastores: of each model; None where it has none.
 
     Attributes:
@@ -47,14 +46,13 @@ class TorchEngine:
     def __init__(
         self,
         models: Sequence[Transformer],
-        engine: str = "auto",
-        precision: str = "auto",
+        placement: Placement,
         datastores: Sequence[Datastore | None] = (),
     ) -> None:
         self.models = list(models)
         self.datastores = list(datastores) or [None] * len(models)
-        self._choice = engine, precision
-        chosen = [choose_engine(model, engine, precision) for model in models]
+        self._placement = placement
+        chosen = [choose_engine(model, placement) for model in models]
         self.engines: list[ModuleEngine] = [one for one, _ in chosen]
         self.reason = chosen[0][1]
         self.together: NextTokenModel = _together(self.engines)
@@ -80,7 +78,7 @@ class TorchEngine:
     def right_to_left(self) -> NextTokenModel:
         """All models together as they read targets from their end: the same, but for those with a decoder for it."""
         other = [for_direction(one, Direction.RIGHT_TO_LEFT) for one in self.models]
-        return _together([engine if reads is one else choose_engine(reads, *self._choice)[0]
+        return _together([engine if reads is one else choose_engine(reads, self._placement)[0]
                           for reads, one, engine in zip(other, self.models, self.engines, strict=True)])  # fmt: skip
 
     @cached_property

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.light import open_light
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
@@ -61,7 +61,7 @@ class Translator:
         right_to_left: bool = False,
     ) -> None:
         if not isinstance(models, TranslationEngine):
-            made = _torch_engine(models, engine, precision, datastores)
+            made = _torch_engine(models, Placement(engine=engine, precision=precision), datastores)
             models = TranslationEngine(lambda: made, learned_right_to_left=right_to_left)
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
@@ -85,12 +85,13 @@ class Translator:
         config, decoding, languages = read_config(paths[0])
         await_check = check_aside(paths[0] / WEIGHTS)
         alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
-        opened = open_light(paths[0], config, device, engine, precision) if alone else None
+        placement = Placement(device, engine, precision)
+        opened = open_light(paths[0], config, placement) if alone else None
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()
             backend = TranslationEngine(
-                partial(_load, paths, device, engine, precision), whole=opened[0], reason=opened[1],
+                partial(_load, paths, placement), whole=opened[0], reason=opened[1],
                 learned_right_to_left=bool(config.right_to_left),
             )  # fmt: skip
             return cls(backend, tokenizers, decoding, languages)
@@ -387,14 +388,14 @@ class Translator:
 
 
 def _torch_engine(
-    models: Sequence[Transformer], engine: str, precision: str, datastores: Sequence[Datastore | None] = ()
+    models: Sequence[Transformer], placement: Placement, datastores: Sequence[Datastore | None] = ()
 ) -> TorchEngine:
     from dragoman.translation.torch_engine import TorchEngine
 
-    return TorchEngine(models, engine, precision, datastores)
+    return TorchEngine(models, placement, datastores)
 
 
-def _load(paths: Sequence[Path], device: str, engine: str, precision: str) -> TorchEngine:
+def _load(paths: Sequence[Path], placement: Placement) -> TorchEngine:
     from dragoman.translation.torch_engine import load_models, transformers_of
 
-    return _torch_engine(list(transformers_of(load_models(paths, device))), engine, precision)
+    return _torch_engine(list(transformers_of(load_models(paths, placement.device))), placement)

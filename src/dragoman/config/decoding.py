@@ -1,0 +1,116 @@
+"""The settings of `[decoding]`: how a model searches unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from dragoman.config.kinds import Hypotheses, Length, NotNegative, PositiveLength, Rate
+from dragoman.config.section import Section, setting
+from dragoman.config.values import Bounds
+
+
+class DecodingConfig(Section, section="decoding", changeable=True):
+    """What `translate` does unless told otherwise; stored with the model."""
+
+    beam_size: Hypotheses = setting(
+        default=4,
+        description="Hypotheses that a beam search keeps; 1 is greedy search.",
+        unit="hypotheses",
+        flag="--beam-size",
+        elsewhere=("beam", "num_beams"),
+    )
+    n_best: Hypotheses = setting(
+        default=1,
+        description="Outputs for each source, best first.",
+        unit="outputs",
+        flag="--nbest",
+        elsewhere=("nbest", "num_return_sequences"),
+    )
+    length_penalty: Annotated[float, Bounds(ge=0, le=50)] = setting(
+        default=0.6,
+        description="Alpha of the length penalty; `train` chooses that of a model of text on its held-out pairs.",
+        flag="--length-penalty",
+        elsewhere=("alpha", "beam_alpha", "lenpen"),
+    )
+    length_penalty_formula: Literal["gnmt", "power", "reward"] = setting(
+        default="gnmt",
+        description="How outputs are ranked: log-probability / ((5 + length) / 6) ** alpha (gnmt, the paper), "
+        "/ length ** alpha (power) or + alpha * length (reward).",
+    )
+    min_length: Length = setting(default=0, description="Tokens that an output has at least.", unit="tokens")
+    max_length: PositiveLength | None = setting(
+        default=None,
+        description="Tokens of an output before </s>, at most; if unset, source tokens x max_length_factor + "
+        "max_length_offset.",
+        unit="tokens",
+    )
+    max_length_factor: Annotated[float, Bounds(ge=0, le=1000)] = setting(
+        default=1.0,
+        description="Where max_length is unset: how many tokens of an output there may be for one of the source.",
+    )
+    max_length_offset: Length = setting(
+        default=50, description="Where max_length is unset: tokens more than that (the paper: 50).", unit="tokens"
+    )
+    max_source_length: PositiveLength = setting(
+        default=1024, description="Longer sources are cut there, with a warning.", unit="tokens"
+    )
+    no_repeat_ngram: Length = setting(
+        default=0,
+        description="No n-gram of this size may stand twice in one output; 0 is off.",
+        unit="tokens",
+        elsewhere=("no_repeat_ngram_size",),
+    )
+    loop_guard: Length = setting(
+        default=3,
+        description="An output that goes in circles up to max_length is searched for once more, with no n-gram of this "
+        "size twice; 0 is off.",
+        unit="tokens",
+    )
+    knn_weight: Rate | None = setting(
+        default=None,
+        description="Share of the datastore's neighbours in each prediction; if unset, the larger the nearer they are, "
+        "as found on held-out pairs.",
+    )
+    knn_neighbours: Hypotheses = setting(
+        default=64, description="Neighbours of the datastore that are asked at each token.", unit="neighbours"
+    )
+    right_to_left_weight: Rate | None = setting(
+        default=None,
+        description="Share of the right-to-left score in the ranking of a beam's outputs; if unset 0.5 for models with "
+        "model.right_to_left, 0 for others.",
+    )
+    sampling: bool = setting(
+        default=False,
+        description="Whether tokens are drawn instead of searching for the likeliest output.",
+        flag="--sampling",
+    )
+    temperature: Annotated[float, Bounds(gt=0)] = setting(
+        default=1.0,
+        description="What logits are divided by before sampling: below 1 likely tokens are drawn more often.",
+    )
+    top_k: NotNegative = setting(
+        default=0, description="Sampling draws among so many of the likeliest tokens; 0 is all.", unit="tokens"
+    )
+    top_p: Annotated[float, Bounds(gt=0, le=1)] = setting(
+        default=1.0, description="Sampling draws among the likeliest tokens that together have this probability."
+    )
+    sampling_seed: NotNegative = setting(
+        default=1, description="Seed of sampling: the same one draws the same outputs."
+    )
+
+    @property
+    def is_beam_search(self) -> bool:
+        """Whether a search goes on with several hypotheses, so that a length penalty matters."""
+        return self.beam_size > 1 and not self.sampling
+
+    @property
+    def leaves_penalty_open(self) -> bool:
+        """Whether nothing was said of the length penalty; nor of its formula, which has a scale of its own."""
+        return not self.given & {"length_penalty", "length_penalty_formula"}
+
+    def check(self) -> None:
+        """See `Section.check`."""
+        if not self.sampling and self.n_best > self.beam_size:
+            raise ValueError(f"n_best {self.n_best} is more than beam_size {self.beam_size}")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is more than max_length {self.max_length}")

@@ -1,0 +1,37 @@
+"""The types of settings that several sections share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from dragoman.config.placement import MOST_THREADS
+from dragoman.config.values import Before, Bounds
+
+Positive = Annotated[int, Bounds(gt=0)]
+NotNegative = Annotated[int, Bounds(ge=0)]
+# Lengths are numbers of 32 bits in the native library, and sums of them have to be too.
+Length = Annotated[int, Bounds(ge=0, le=2**20)]
+PositiveLength = Annotated[int, Bounds(gt=0, le=2**20)]
+Hypotheses = Annotated[int, Bounds(gt=0, le=1024)]  # more than a search is willing to keep is a slip
+Threads = Annotated[int, Bounds(gt=0, le=MOST_THREADS)]
+Layers = Annotated[int, Bounds(ge=0, le=1000)]
+Rate = Annotated[float, Bounds(ge=0.0, lt=1.0)]
+
+
+def _text(value: object) -> object:
+    """A `Path` is taken for its text."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def _several(value: object) -> object:
+    """One file may stand without a list."""
+    return [value] if isinstance(value, (str, Path)) else value
+
+
+PathText = Annotated[str, Before(_text, "a path")]
+Paths = Annotated[tuple[PathText, ...], Before(_several, "a path, or a list of paths")]
+Markov = Literal["zeroth-order", "first-order", "second-order", "skips", "masked-skips", "matrix-skips"]
+Family = Literal["transformer", "causal", "masked", Markov]
+COUNTED = get_args(Markov)  # families whose models are counts of a text
+TRAINED = ("transformer", "causal", "masked")  # families that are trained by gradients

@@ -1,0 +1,185 @@
+"""The settings of `[model]`: the shape of a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from dragoman.config.kinds import COUNTED, TRAINED, Family, Layers, NotNegative, Positive, Rate
+from dragoman.config.section import Section, setting
+from dragoman.config.values import Bounds
+
+
+class ModelConfig(Section, section="model", content=frozenset({"run"}), families=TRAINED):
+    """The shape of a model: what `config.json` holds and `build_model` builds."""
+
+    family: Family = setting(
+        default="transformer",
+        description="What kind of model: encoder-decoder, decoder only (causal), encoder only (masked), or Markov.",
+        flag="--family",
+        families=(*TRAINED, *COUNTED),
+    )
+    source_vocab: Positive | None = setting(
+        default=None,
+        description="Rows of the source embedding; set by the tokenizer.",
+        unit="tokens",
+        families=(*TRAINED, *COUNTED),
+    )
+    target_vocab: Positive | None = setting(
+        default=None,
+        description="Rows of the target embedding; set by the tokenizer.",
+        unit="tokens",
+        families=(*TRAINED, *COUNTED),
+    )
+    matches: NotNegative | None = setting(
+        default=None,
+        description="Fuzzy matches that a source is read with; set by data.fuzzy_matches.",
+        unit="matches",
+        content=frozenset(),  # the prepared data tell it
+        before=0,
+    )
+    d_model: Positive | None = setting(
+        default=None,
+        description="Width of embeddings and of every layer's output.",
+        unit="columns",
+        elsewhere=("hidden_size", "encoder_embed_dim", "dim_emb", "embedding_dim", "transformer_model_size"),
+    )
+    num_heads: Positive | None = setting(
+        default=None,
+        description="Attention heads of each layer.",
+        unit="heads",
+        elsewhere=("heads", "n_head", "nhead", "encoder_attention_heads", "transformer_heads"),
+    )
+    d_ff: Positive | None = setting(
+        default=None,
+        description="Inner width of the feed-forward block.",
+        unit="columns",
+        elsewhere=(
+            "ff_size", "d_inner", "transformer_ff", "encoder_ffn_embed_dim", "encoder_ffn_dim", "dim_feedforward",
+        ),
+    )  # fmt: skip
+    num_encoder_layers: Layers | None = setting(
+        default=None,
+        description="Layers of the encoder.",
+        unit="layers",
+        families=("transformer", "masked"),
+        elsewhere=("encoder_layers", "enc_depth"),
+    )
+    num_decoder_layers: Layers | None = setting(
+        default=None,
+        description="Layers of the decoder.",
+        unit="layers",
+        families=("transformer", "causal"),
+        elsewhere=("decoder_layers", "dec_depth"),
+    )
+    d_k: Positive | None = setting(
+        default=None,
+        description="Width of queries and keys in each head; d_model / num_heads if unset.",
+        unit="columns",
+    )
+    d_v: Positive | None = setting(
+        default=None, description="Width of values in each head; d_model / num_heads if unset.", unit="columns"
+    )
+    dropout: Rate | None = setting(
+        default=None, description="Dropout of embeddings and of each sub-layer's output (section 5.4 of the paper)."
+    )
+    attention_dropout: Rate = setting(
+        default=0.0, description="Dropout of attention weights.", elsewhere=("attention_dropout_rate",)
+    )
+    activation_dropout: Rate = setting(
+        default=0.0, description="Dropout inside the feed-forward block.", elsewhere=("relu_dropout",)
+    )
+    word_dropout: Rate = setting(
+        default=0.0,
+        description="Dropout of whole tokens: their embeddings are set to zero, on both sides.",
+        before=0.0,
+        elsewhere=("dropout_src", "dropout_trg"),
+    )
+    norm: Literal["pre", "post"] = setting(
+        default="pre",
+        description="Layer norm before each sub-layer (pre), or after it as in the paper (post).",
+        elsewhere=("layer_norm", "normalize_before"),
+    )
+    norm_eps: Annotated[float, Bounds(gt=0)] = setting(
+        default=1e-5, description="What layer norm adds to the variance before it divides by its root."
+    )
+    init: Literal["xavier", "depth-scaled"] = setting(
+        default="xavier",
+        description="First values of the layers' matrices; depth-scaled: the smaller the deeper, for deep post norm.",
+        before="xavier",
+    )
+    activation: Literal["relu", "gelu", "silu"] = setting(
+        default="relu", description="Activation function of the feed-forward block."
+    )
+    tie_embeddings: Literal["none", "decoder", "all"] | None = setting(
+        default=None,
+        description="What shares one matrix: target embedding and generator (decoder), or the source embedding too.",
+        elsewhere=("share_embeddings", "share_all_embeddings", "tied_embeddings"),
+    )
+    positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative"] | None = setting(
+        default=None,
+        description="Positions: sinusoids by the layout of their columns (the paper: interleaved), or inside "
+        "self-attention: rotary, relative; rotary-cross in cross-attention too.",
+    )
+    relative_distance: Positive = setting(
+        default=16, description="Of relative positions: distances beyond this are not told apart.", unit="tokens"
+    )
+    bias: bool = setting(default=True, description="Whether the attention projections have biases.")
+    generator_bias: bool = setting(default=False, description="Whether the logits have a bias.")
+    right_to_left: bool | None = setting(
+        default=None,
+        description="Whether targets are learned right to left too, and a beam's outputs ranked by both directions.",
+        before=False,
+    )
+    right_to_left_decoder: Literal["shared", "own"] | None = setting(
+        default=None,
+        description="What reads targets right to left: the shared decoder, or its own of the same shape; if unset, "
+        "its own where the target is text.",
+        before="shared",
+    )
+
+    @property
+    def learns_pairs(self) -> bool:
+        """Whether it is trained on pairs; every family but the encoder-decoder is trained on one text."""
+        return self.family == "transformer"
+
+    @property
+    def has_two_decoders(self) -> bool:
+        """Whether one reads targets from their beginning and another one from their end."""
+        return bool(self.right_to_left) and self.right_to_left_decoder == "own"
+
+    def as_built(self) -> ModelConfig:
+        """Return the same of a model that exists: it does without what was unset, by a version that did not know it."""
+        ends = {
+            "right_to_left": bool(self.right_to_left),
+            "right_to_left_decoder": self.right_to_left_decoder or "shared",
+        }
+        return self.replace(ends)
+
+    def with_paper_defaults(self) -> ModelConfig:
+        """Return the same, what is still unset as in the paper's base model (table 3; positions: section 3.5)."""
+        base = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_encoder_layers": 6, "num_decoder_layers": 6}
+        base |= {"dropout": 0.1, "tie_embeddings": "none", "positions": "interleaved"}
+        base |= {"right_to_left": False, "right_to_left_decoder": "shared"}
+        return self.replace({key: value for key, value in base.items() if getattr(self, key) is None})
+
+    def check(self) -> None:
+        """See `Section.check`."""
+        if self.d_model and self.num_heads and self.d_model % self.num_heads and not (self.d_k and self.d_v):
+            raise ValueError(
+                f"d_model {self.d_model} does not divide into num_heads {self.num_heads}: set d_k and d_v too"
+            )
+        d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
+        if self.positions in ("rotary", "rotary-cross") and d_k % 2 and (self.d_k or self.num_heads):
+            raise ValueError(f'positions = "{self.positions}" turns pairs of columns: d_k must be even, not {d_k}')
+        if self.right_to_left and not self.learns_pairs:
+            raise ValueError(f"right_to_left is for pairs, which a {self.family} model does not learn")
+        if self.right_to_left_decoder == "own" and self.right_to_left is False:
+            raise ValueError('right_to_left_decoder = "own" is for models with right_to_left = true')
+        if self.positions == "rotary-cross" and not self.learns_pairs:
+            raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
+        unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
+        if self.tie_embeddings == "all" and unequal:
+            raise ValueError(
+                'tie_embeddings = "all" needs one joint vocabulary '
+                f"(source has {self.source_vocab} entries, target {self.target_vocab}): set tokenizer.joint = true"
+            )
