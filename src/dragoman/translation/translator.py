@@ -12,17 +12,17 @@ from dragoman.engines.light import open_light
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
-from dragoman.search.batches import BATCH_TOKENS, length_batches
+from dragoman.search.batches import length_batches
 from dragoman.search.guard import Guarded, is_finished
-from dragoman.search.hypothesis import Hypothesis, added_up, check_numbers
+from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.outputs import Alternative, PairScore
 from dragoman.search.request import SearchRequest, changed_options
 from dragoman.sequences.source import Source
-from dragoman.sequences.target import Direction
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.engine import TranslationEngine
 from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation, no_translation
+from dragoman.translation.scoring import score_targets
 
 if TYPE_CHECKING:
     import torch
@@ -298,34 +298,7 @@ class Translator:
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
         """
-        if len(sources) != len(targets):
-            raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
-        read = [self.tokenizers.encode_source(text) for text in sources]
-        wanted = [self.tokenizers.target.encode(text) for text in targets]
-        lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
-        if lengths and max(lengths) > BATCH_TOKENS:
-            number = first + 1 + lengths.index(max(lengths))
-            limit = f"at most {BATCH_TOKENS - 1} tokens"
-            longest, hint = max(lengths) - 1, "leave this pair out"
-            raise DataError("a text is too long to be scored", line=number, expected=limit, found=longest, hint=hint)
-        found: list[PairScore | None] = [None] * len(sources)
-        for rows in length_batches(lengths):
-            some, theirs = [read[row] for row in rows], [wanted[row] for row in rows]
-            for row, values, other in zip(rows, *self._scores(some, theirs), strict=True):
-                check_numbers(values)
-                pieces = tuple(self.tokenizers.target.pieces(wanted[row]))
-                found[row] = PairScore(sources[row], targets[row], sum(values), pieces, tuple(values), other)
-        return [one for one in found if one is not None]
-
-    def _scores(
-        self, sources: Sequence[Source], targets: Sequence[Sequence[int]]
-    ) -> tuple[list[list[float]], list[float | None]]:
-        """The log-probabilities of each target's tokens, and the sum in the other direction if that was learned."""
-        score, options = self.backend.torch.score, self.decoding
-        values = score(sources, targets, options, Direction.LEFT_TO_RIGHT)
-        if not self.right_to_left:
-            return values, [None] * len(values)
-        return values, [added_up(other) for other in score(sources, targets, options, Direction.RIGHT_TO_LEFT)]
+        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
         """`score` for a stream of (source, target), `chunk` at a time, in order."""
