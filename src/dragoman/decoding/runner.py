@@ -39,7 +39,7 @@ def search(model: NextTokenModel, request: SearchRequest) -> list[list[Hypothesi
         return sample(model, request)
     if isinstance(model, NativeEngine) and model.native.knows_positions:
         return search_rows(
-            model.native, request.source.tolist(), options, request.max_lengths, request.prefixes,
+            model.native, model.unpadded(request.source), options, request.max_lengths, request.prefixes,
             begin=request.bos, end=request.eos, never=request.never, threads=torch.get_num_threads(),
         )  # fmt: skip
     return greedy_search(model, request) if options.beam_size == 1 else beam_search(model, request)
