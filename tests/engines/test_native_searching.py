@@ -117,7 +117,12 @@ def test_a_whole_search_finds_what_the_search_in_python_finds(case: tuple[Weight
     expected = in_python(engine, request)
     assert search(engine, request) == expected
     in_parts = search_rows(
-        engine.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes, threads=3
+        engine.native,
+        engine.unpadded(request.source),
+        request.options,
+        request.max_lengths,
+        request.prefixes,
+        threads=3,
     )
     assert in_parts == expected
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.engines.native.library import Library as Library
     from dragoman.engines.native.library import load_library as load_library
     from dragoman.engines.native.model import NativeModel as NativeModel
+    from dragoman.engines.native.running import NativeSearch as NativeSearch
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -24,5 +25,6 @@ __all__, __getattr__, __dir__ = lazy_names(
         "engine": ("NativeEngine", "NativeState"),
         "library": ("Kernel", "Library", "load_library"),
         "model": ("NativeModel",),
+        "running": ("NativeSearch",),
     },
 )

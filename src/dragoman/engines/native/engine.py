@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.engines.module import ModuleEngine, added_positions
-from dragoman.engines.native.model import NativeModel, check
+from dragoman.engines.native.memory import address_of
+from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.engines.reading import read_recipe
 from dragoman.engines.serial import exact_log_probabilities
@@ -21,20 +22,50 @@ from dragoman.sequences import SourceBatch
 
 
 class NativeState:
-    """Rows of a search, held by the library: keys and values stay where they are when rows are reordered."""
+    """Rows of a search, held by the library: keys and values stay where they are when rows are reordered.
+
+    Attributes:
+        engine: whose state it is.
+        lengths: how many tokens each row has, `[rows]`.
+    """
 
     def __init__(self, engine: NativeEngine, handle: int, rows: int) -> None:
-        self.engine, self.handle, self.rows, self.length = engine, handle, rows, 0
+        self.engine, self.handle = engine, handle
+        self.lengths: Int[Tensor, " rows"] = torch.zeros(rows, dtype=torch.long)
         self._free = engine.native.library.free_state
 
     def __del__(self) -> None:
         self._free(self.handle)
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.lengths)
+
     def reorder(self, indices: Int[Tensor, " rows"]) -> NativeState:
-        """Keep the rows at `indices`, in that order."""
-        indices = indices.contiguous()
-        check(self.engine.native.library.reorder(self.handle, indices.data_ptr(), len(indices)))
-        self.rows = len(indices)
+        """Keep the rows at `indices`, in that order.
+
+        Raises:
+            ValueError: an index is not one of a row.
+        """
+        indices, library = _whole(indices, "indices"), self.engine.native.library
+        address = address_of(indices, "int64", (len(indices),), "indices")
+        library.check(library.reorder(self.handle, address, len(indices)))
+        self.lengths = self.lengths[indices]
+        return self
+
+    def join(self, other: NativeState) -> NativeState:
+        """Append the rows of another state, whichever step they are at; the other one is left without rows.
+
+        Raises:
+            ValueError: it is of another model, or this one itself.
+        """
+        if other is self:
+            raise ValueError("a state cannot join itself")
+        library = self.engine.native.library
+        library.check(library.join(self.handle, other.handle))
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        other.lengths = other.lengths[:0]
         return self
 
 
@@ -81,16 +112,31 @@ class NativeEngine(ModuleEngine):
         return NativeSearcher(self.native) if self.native.knows_positions else None
 
     def start(self, sources: SourceBatch) -> NativeState:
-        """Encode the sources: the state before the first step."""
-        source = sources.ids.contiguous()
-        batch, width = source.shape
-        positions = self._positions("source", 0, width)
+        """Encode the sources: the state before the first step.
+
+        Raises:
+            IndexError: an id is not in the vocabulary.
+            ValueError: there is padding before the end of a row.
+        """
+        batch, library = len(sources), self.native.library
+        ids = lengths = positions = None
+        if isinstance(self.model, Transformer):
+            ids, lengths = without_padding(sources)
+            if not self.native.knows_source_positions:
+                positions = added_positions(self.model, "source", 0, sources.ids.shape[1]).contiguous()
         handle = ctypes.c_void_p()
-        code = self.native.library.start(
-            self.native.handle, source.data_ptr(), batch, width, None if positions is None else positions.data_ptr(),
-            torch.get_num_threads(), ctypes.byref(handle),
-        )  # fmt: skip
-        check(code)
+        code = library.start(
+            self.native.handle,
+            None if ids is None else address_of(ids, "int64", (len(ids),), "ids"),
+            None if lengths is None else address_of(lengths, "int32", (batch,), "lengths"),
+            batch,
+            None
+            if positions is None
+            else address_of(positions, "float32", (sources.ids.shape[1], self._width), "positions"),
+            torch.get_num_threads(),
+            ctypes.byref(handle),
+        )
+        library.check(code)
         assert handle.value is not None
         return NativeState(self, handle.value, batch)
 
@@ -104,36 +150,51 @@ class NativeEngine(ModuleEngine):
         self, state: NativeState, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], NativeState]:
         """`step`, and between log-probabilities and state what the decoder gives to the generator, in float32."""
-        outputs = torch.empty(state.rows, self.model.generator.in_features)
+        outputs = torch.empty(state.rows, self._width)
         return self._stepped(state, tokens, outputs), outputs, state
 
     def _stepped(self, state: NativeState, tokens: Tensor, outputs: Tensor | None) -> Tensor:
-        tokens = _input(state, tokens)
-        position = self._positions("target", state.length, 1)
+        library, tokens, positions = self.native.library, _input(state, tokens), self._positions(state)
         log_probs = torch.empty(state.rows, self.native.vocab)
-        code = self.native.library.step(
-            state.handle, tokens.data_ptr(), None if position is None else position.data_ptr(), log_probs.data_ptr(),
-            None if outputs is None else outputs.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
-        check(code)
-        state.length += 1
+        code = library.step(
+            state.handle,
+            address_of(tokens, "int64", (state.rows,), "tokens"),
+            state.rows,
+            None if positions is None else address_of(positions, "float32", (state.rows, self._width), "positions"),
+            log_probs.data_ptr(),
+            None if outputs is None else outputs.data_ptr(),
+            torch.get_num_threads(),
+        )
+        library.check(code)
+        state.lengths = state.lengths + 1
         return log_probs
 
     def step_top(
         self, state: NativeState, tokens: Int[Tensor, " batch"], count: int, banned: Int[Tensor, " banned"]
     ) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"], NativeState]:
-        """The `count` likeliest next tokens (or all there are) of each row, likeliest first: values and tokens."""
-        tokens = _input(state, tokens)
-        position = self._positions("target", state.length, 1)
-        count = min(count, self.native.vocab)
-        values = torch.empty(state.rows, count)
-        best = torch.empty(state.rows, count, dtype=torch.long)
-        code = self.native.library.step_top(
-            state.handle, tokens.data_ptr(), None if position is None else position.data_ptr(), banned.data_ptr(),
-            len(banned), count, values.data_ptr(), best.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
-        check(code)
-        state.length += 1
+        """The `count` likeliest next tokens (or all there are) of each row, likeliest first: values and tokens.
+
+        Raises:
+            IndexError: a token, banned or not, is not in the vocabulary.
+        """
+        library, tokens, positions = self.native.library, _input(state, tokens), self._positions(state)
+        banned, count = _whole(banned, "banned tokens"), min(count, self.native.vocab)
+        values = torch.empty(state.rows, max(count, 0))
+        best = torch.empty(state.rows, max(count, 0), dtype=torch.long)
+        code = library.step_top(
+            state.handle,
+            address_of(tokens, "int64", (state.rows,), "tokens"),
+            state.rows,
+            None if positions is None else address_of(positions, "float32", (state.rows, self._width), "positions"),
+            address_of(banned, "int64", (len(banned),), "banned tokens"),
+            len(banned),
+            count,
+            values.data_ptr(),
+            best.data_ptr(),
+            torch.get_num_threads(),
+        )
+        library.check(code)
+        state.lengths = state.lengths + 1
         return values, best, state
 
     def token_log_probabilities(
@@ -142,13 +203,39 @@ class NativeEngine(ModuleEngine):
         """Teacher forcing: log-probability of each token of the framed target after its first."""
         return exact_log_probabilities(self, sources, target)
 
-    def _positions(self, side: str, start: int, length: int) -> Tensor | None:
-        """What is added to some tokens, where the library does not know it."""
-        known = self.native.knows_positions or (side == "source" and not isinstance(self.model, Transformer))
-        return None if known else added_positions(self.model, side, start, length).contiguous()
+    @property
+    def _width(self) -> int:
+        return self.model.generator.in_features
+
+    def _positions(self, state: NativeState) -> Tensor | None:
+        """What is added to the newest token of each row, where the library does not know it."""
+        if self.native.knows_target_positions or not state.rows:
+            return None
+        first, last = int(state.lengths.min()), int(state.lengths.max())
+        return added_positions(self.model, "target", first, last - first + 1)[state.lengths - first].contiguous()
+
+
+def without_padding(sources: SourceBatch) -> tuple[Int[Tensor, " ids"], Int[Tensor, " batch"]]:
+    """Return the ids of padded rows, one row after the other, and how many each has, in 32 bits.
+
+    Raises:
+        TypeError: the ids are no whole numbers.
+        ValueError: there is padding before the end of a row.
+    """
+    lengths = sources.mask.sum(1)
+    if not torch.equal(sources.mask, torch.arange(sources.mask.shape[1]) < lengths[:, None]):
+        raise ValueError("the native engine reads rows with padding at their end only")
+    return _whole(sources.ids, "the source")[sources.mask].contiguous(), lengths.int()
 
 
 def _input(state: NativeState, tokens: Tensor) -> Tensor:
     if len(tokens) != state.rows:
         raise ValueError(f"a state of {state.rows} rows needs as many tokens, got {len(tokens)}")
-    return tokens.contiguous()
+    return _whole(tokens, "tokens")
+
+
+def _whole(ids: Tensor, name: str) -> Tensor:
+    """Ids of any width as the library reads them: 64 bits, without gaps."""
+    if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
+        raise TypeError(f"{name} must be whole numbers, not {ids.dtype}")
+    return ids.long().contiguous()

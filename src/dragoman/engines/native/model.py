@@ -7,32 +7,28 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from ctypes import byref, c_int32, c_int64
+from ctypes import byref
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import (
-    NO_MEMORY,
-    NO_SUCH_TOKEN,
-    NOT_A_NUMBER,
-    FoundSpec,
+    MOST,
+    WIDEST,
+    WIDEST_BYTES,
     Library,
     MatrixSpec,
     ModelSpec,
     NormSpec,
-    SearchSpec,
     TableSpec,
     load_library,
 )
-from dragoman.engines.recipe import TURNING, A, Array, Attention, Embedding, Matrix, Norm, Recipe, Stack
+from dragoman.engines.native.memory import address_of
+from dragoman.engines.native.sentences import Output, Wanted, take_found
+from dragoman.engines.recipe import TURNING, A, Array, Attention, Embedding, Matrix, Norm, NotPlain, Recipe, Stack
 from dragoman.errors import ConfigError
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
-FORMULAS = ("gnmt", "power", "reward")
 LAYOUTS = (None, "interleaved", "concatenated", *TURNING)
-
-# The ids of an output and of what ends it, and the log-probability of each.
-Output = tuple[list[int], list[float]]
 
 
 class NativeModel:
@@ -45,13 +41,17 @@ class NativeModel:
 
     Raises:
         ConfigError: the library is not there, or the processor does not have what is asked for.
+        NotPlain: a size of the model is beyond what the library counts.
+
+    Attributes:
+        knows_positions: whether the library makes all positions itself, so that it can search by itself.
     """
 
     def __init__(self, recipe: Recipe[A], precision: str = "float32", kernels: str | None = None) -> None:
         library = load_library()
         if isinstance(library, str):
             raise ConfigError(f"there is no native engine: {library}")
-        self.library, self.precision, self.pad = library, precision, recipe.shape.pad
+        self.library, self.precision = library, precision
         self.kernels = _choose_kernels(library, kernels, precision)
         self.vocab: int = recipe.generator.weight.shape[0]
         self.handle = _packed(recipe, library, precision, self.kernels)
@@ -60,8 +60,9 @@ class NativeModel:
             recipe.target.rows,
             None if recipe.source is None else recipe.source.rows,
         )
-        layouts = {recipe.target.layout, recipe.target.layout if recipe.source is None else recipe.source.layout}
-        self.knows_positions = None not in layouts
+        self.knows_source_positions = recipe.source is None or recipe.source.layout is not None
+        self.knows_target_positions = recipe.target.layout is not None
+        self.knows_positions = self.knows_source_positions and self.knows_target_positions
         self._free = weakref.finalize(self, library.free_model, self.handle)
 
     @property
@@ -72,7 +73,7 @@ class NativeModel:
     def search(
         self,
         rows: Sequence[Sequence[int]],
-        options: DecodingConfig,
+        options: DecodingConfig | Sequence[DecodingConfig],
         max_lengths: Sequence[int],
         prefixes: Sequence[Sequence[int]],
         *,
@@ -85,7 +86,7 @@ class NativeModel:
 
         Args:
             rows: framed ids of each source; only their number counts without an encoder.
-            options: what holds for all rows.
+            options: of each row, or one for all of them.
             max_lengths: of each row's outputs.
             prefixes: what each row's outputs must begin with, or nothing at all.
             begin: the token before the first one.
@@ -95,26 +96,17 @@ class NativeModel:
 
         Raises:
             FloatingPointError: the model gives NaN.
+            IndexError: a token is not in the vocabulary.
+            MemoryError: there is not enough.
+            ValueError: there are not as many options, lengths or prefixes as rows.
         """
-        width = max(map(len, rows), default=0)
-        ids = (c_int64 * (len(rows) * width))(*(id for row in rows for id in (*row, *[self.pad] * (width - len(row)))))
-        starts = [0]
-        for prefix in prefixes:
-            starts.append(starts[-1] + len(prefix))
-        spec = SearchSpec(
-            options.beam_size, options.n_best, options.min_length, options.no_repeat_ngram,
-            FORMULAS.index(options.length_penalty_formula), options.length_penalty, begin, end,
-            (c_int64 * len(never))(*never), len(never), (c_int32 * len(rows))(*max_lengths),
-            (c_int64 * starts[-1])(*(id for prefix in prefixes for id in prefix)),
-            (c_int32 * len(starts))(*starts) if prefixes else None,
-        )  # fmt: skip
-        found = ctypes.POINTER(FoundSpec)()
-        code = self.library.search(self.handle, ids, len(rows), width, byref(spec), threads, byref(found))
-        try:
-            check(code)
-            return _outputs(found.contents, len(rows))
-        finally:
-            self.library.free_found(found)
+        specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()
+        found = take_found(self.library, self.library.search, self.handle, specs, len(specs), min(threads, MOST))
+        del kept
+        for one in found:
+            if one.error is not None:
+                raise one.error
+        return [one.outputs for one in found]
 
 
 def default_threads() -> int:
@@ -125,35 +117,6 @@ def default_threads() -> int:
     if wanted.isdigit() and int(wanted):
         return int(wanted)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def check(code: int) -> None:
-    """Say in Python what the library says with a code.
-
-    Raises:
-        MemoryError: there is not enough.
-        IndexError: a token is not in the vocabulary.
-        FloatingPointError: the model gives NaN.
-    """
-    if code == NO_MEMORY:
-        raise MemoryError("the native engine found no memory")
-    if code == NO_SUCH_TOKEN:
-        raise IndexError("a token is not in the vocabulary of the model")
-    if code == NOT_A_NUMBER:
-        raise FloatingPointError("the model gives NaN")
-
-
-def _outputs(found: FoundSpec, rows: int) -> list[list[Output]]:
-    counts = found.counts[:rows]
-    lengths = found.lengths[: sum(counts)] if any(counts) else []
-    total = sum(lengths)
-    tokens, values = (found.tokens[:total], found.values[:total]) if total else ([], [])
-    outputs, place = [], 0
-    for length in lengths:
-        outputs.append((tokens[place : place + length], values[place : place + length]))
-        place += length
-    each = iter(outputs)
-    return [[next(each) for _ in range(count)] for count in counts]
 
 
 def _choose_kernels(library: Library, wanted: str | None, precision: str) -> int:
@@ -169,39 +132,55 @@ def _choose_kernels(library: Library, wanted: str | None, precision: str) -> int
 
 
 def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -> int:
+    _check_sizes(recipe, precision)
     kept: list[Array] = []  # contiguous copies live until everything is packed
 
-    def pointer(array: Array | None) -> int | None:
+    def pointer(array: Array | None, name: str) -> int | None:
         if array is None:
             return None
         kept.append(array.contiguous())
-        return kept[-1].data_ptr()
+        return address_of(kept[-1], "float32", tuple(array.shape), name)
 
-    matrices = [MatrixSpec(pointer(m.weight), pointer(m.bias), *m.weight.shape) for m in _matrices(recipe)]
+    matrices = [
+        MatrixSpec(pointer(one.weight, "a weight"), pointer(one.bias, "a bias"), *one.weight.shape)
+        for one in _matrices(recipe)
+    ]
     norms = [
-        NormSpec() if norm is None else NormSpec(pointer(norm.weight), pointer(norm.bias), norm.eps, 1)
-        for norm in _norms(recipe)
+        NormSpec() if one is None else NormSpec(pointer(one.weight, "a gain"), pointer(one.bias, "a bias"), one.eps, 1)
+        for one in _norms(recipe)
     ]
     shape = recipe.shape
     spec = ModelSpec(
         PRECISIONS.index(precision), kernels, shape.d_model, shape.d_ff, shape.heads, shape.d_k, shape.d_v,
         shape.pre_norm, ACTIVATIONS.index(shape.activation), recipe.crosses,
-        len(recipe.encoder.layers) if recipe.encoder else 0, len(recipe.decoder.layers), shape.pad,
+        len(recipe.encoder.layers) if recipe.encoder else 0, len(recipe.decoder.layers), len(matrices), len(norms),
         _table(recipe.source), _table(recipe.target),
         (MatrixSpec * len(matrices))(*matrices), (NormSpec * len(norms))(*norms),
     )  # fmt: skip
-    handle = library.model(byref(spec))
-    if not handle:
-        raise MemoryError("the native engine found no memory for the model")
-    return handle
+    handle = ctypes.c_void_p()
+    library.check(library.model(byref(spec), byref(handle)))
+    assert handle.value is not None
+    return handle.value
+
+
+def _check_sizes(recipe: Recipe[A], precision: str) -> None:
+    """Sizes are counted in 32 bits there, and products of bytes are added up in as many."""
+    shape, tables = recipe.shape, [one.rows for one in (recipe.source, recipe.target) if one is not None]
+    inputs = max(shape.d_model, shape.d_ff, shape.heads * shape.d_v)
+    if max(inputs, shape.heads * (shape.d_k + shape.d_v)) > WIDEST or max(rows.shape[0] for rows in tables) > MOST:
+        raise NotPlain("the model is larger than the native engine counts")
+    if precision == "int8" and inputs > WIDEST_BYTES:
+        raise NotPlain(f"a sum of more than {WIDEST_BYTES:,} products is not exact in int8")
+    if recipe.generator.weight.shape[0] != recipe.target.rows.shape[0]:
+        raise NotPlain("the generator has not one output for each row of the target embedding")
 
 
 def _table(embedding: Embedding[A] | None) -> TableSpec:
     if embedding is None:
         return TableSpec()
     rows = embedding.rows
-    assert rows.contiguous().data_ptr() == rows.data_ptr()
-    return TableSpec(rows.data_ptr(), rows.shape[0], embedding.scale, LAYOUTS.index(embedding.layout))
+    address = address_of(rows, "float32", tuple(rows.shape), "an embedding")
+    return TableSpec(address, rows.shape[0], embedding.scale, LAYOUTS.index(embedding.layout))
 
 
 def _stacks(recipe: Recipe[A]) -> Iterator[Stack[A]]:

@@ -8,7 +8,6 @@ from threading import Lock
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.search.grouping import alike
 from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
 from dragoman.search.request import SearchRequest
 from dragoman.sequences.source import Source
@@ -90,24 +89,35 @@ class NativeSearcher:
 
 def _search(model: NativeModel, requests: Sequence[SearchRequest], threads: int | None) -> list[list[Hypothesis]]:
     found: list[list[Hypothesis]] = [[] for _ in requests]
-    for rows in alike(requests):
+    for rows in _framed_alike(requests):
         some = [requests[row] for row in rows]
         for row, hypotheses in zip(rows, _search_alike(model, some, threads or default_threads()), strict=True):
             found[row] = hypotheses
     return found
 
 
+def _framed_alike(requests: Sequence[SearchRequest]) -> list[list[int]]:
+    """The rows of requests with the same frame and forbidden tokens; their options may differ."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for row, request in enumerate(requests):
+        groups.setdefault((request.frame, request.never), []).append(row)
+    return list(groups.values())
+
+
 def _search_alike(model: NativeModel, requests: Sequence[SearchRequest], threads: int) -> list[list[Hypothesis]]:
     first = requests[0]
-    prefixes = [request.prefix for request in requests]
+    options, prefixes = [request.options for request in requests], [request.prefix for request in requests]
     try:
         found = model.search(
-            [request.source.framed for request in requests], first.options,
-            [request.max_length for request in requests], prefixes if any(prefixes) else (),
-            begin=first.frame.begin, end=first.frame.end, never=first.never, threads=threads,
+            [request.source.framed for request in requests], options, [request.max_length for request in requests],
+            prefixes if any(prefixes) else (), begin=first.frame.begin, end=first.frame.end, never=first.never,
+            threads=threads,
         )  # fmt: skip
     except FloatingPointError:
         check_numbers([math.nan])
         raise
     check_possible(found)
-    return [[make_hypothesis(tokens[:-1], values, first.options) for tokens, values in outputs] for outputs in found]
+    return [
+        [make_hypothesis(tokens[:-1], values, its) for tokens, values in outputs]
+        for its, outputs in zip(options, found, strict=True)
+    ]

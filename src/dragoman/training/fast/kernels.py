@@ -9,6 +9,7 @@ import os
 from ctypes import byref, c_double, c_float, c_int32, c_uint32, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.engines.native import build
+from dragoman.engines.native.library import Library, bind, open_library
+from dragoman.engines.native.memory import address_of
 
 # Rows of vectors, of heads and of weights are read in whole vectors of the widest kernels.
 ALIGNED = 16
@@ -47,18 +50,29 @@ class GradientsSpec(ctypes.Structure):
     _fields_ = tuple((name, c_void_p) for name in ("output", "query", "key", "value"))
 
 
+STRUCTURES = {"Drop": Drop, "Attention": AttentionSpec, "AttentionGradients": GradientsSpec}
 _P, _I = c_void_p, c_int32
-FUNCTIONS = {
-    "add_norm": (_P, _P, _P, _P, _P, c_float, _P, _I, _I, _P, _P, _P, _I),
-    "add_norm_back": (_P, _P, _P, _P, _P, _P, _I, _I, _P, _P, _P, _I),
-    "relu": (_P, _P, _P, _I, _I, _I),
-    "relu_back": (_P, _P, c_float, _I, _I, _P, _I),
-    "column_sums": (_P, _I, _I, _P, _I),
-    "attend": (_P, _I),
-    "attend_back": (_P, _P, _I),
-    "cross_entropy": (_P, _P, _I, _I, c_float, _P, _I),
-    "agreement": (_P, _P, _P, _I, _I, c_float, c_float, _P, _I),
-}
+# A tensor that a kernel takes: its kind, with a question mark where it may be left out, and its shape, in which a name
+# stands for the argument of that name.
+Takes = tuple[str | int, ...]
+_MATRIX, _MAYBE, _ROW = ("float32", "rows", "d"), ("float32?", "rows", "d"), ("float32", "d")
+_LOGITS, _LABELS = ("float32", "rows", "vocab"), ("int64", "rows", 1)
+# What each function of training_api.h takes between the kernels and the number of threads; a name is a size.
+FUNCTIONS: dict[str, tuple[Takes | str | type, ...]] = {
+    "add_norm": (
+        _MAYBE, _ROW, _MATRIX, _ROW, _ROW, c_float, _P, "rows", "d", _MATRIX, _MATRIX, ("float32", "rows", 2),
+    ),
+    "add_norm_back": (
+        _MATRIX, _MAYBE, _MATRIX, ("float32", "rows", 2), _ROW, _P, "rows", "d", _MATRIX, _MAYBE, ("float32", 3, "d"),
+    ),
+    "relu": (_MATRIX, _ROW, _P, "rows", "d"),
+    "relu_back": (_MATRIX, _MATRIX, c_float, "rows", "d", _ROW),
+    "column_sums": (_MATRIX, "rows", "d", _ROW),
+    "attend": (_P,),
+    "attend_back": (_P, _P),
+    "cross_entropy": (_LOGITS, _LABELS, "rows", "vocab", c_float, _P),
+    "agreement": (_LOGITS, _LOGITS, _LABELS, "rows", "vocab", c_float, c_float, _P),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,12 +120,23 @@ class Layout:
         weights: Float[Tensor, " weights"],
         output: Float[Tensor, "queries width"],
     ) -> AttentionSpec:
-        """What the kernels take; lives no longer than what it is made of."""
+        """What the kernels take; lives no longer than what it is made of.
+
+        Raises:
+            ValueError: a tensor is not of the size that the sentences have, or has gaps.
+        """
+        many, width = (int(self.query_starts[-1]), int(self.key_starts[-1])), query.shape[1]
+        if value.stride(0) != key.stride(0):
+            raise ValueError("keys and values must be columns of one matrix")
         return AttentionSpec(
-            query.data_ptr(), key.data_ptr(), value.data_ptr(),
+            address_of(query, "float32", (many[0], width), "queries", columns=True),
+            address_of(key, "float32", (many[1], width), "keys", columns=True),
+            address_of(value, "float32", (many[1], width), "values", columns=True),
             self.query_starts.ctypes.data, self.key_starts.ctypes.data, self.weight_starts.ctypes.data,
-            len(self.query_starts) - 1, self.heads, query.shape[1] // self.heads, self.causal,
-            self.lanes, query.stride(0), key.stride(0), weights.data_ptr(), output.data_ptr(),
+            len(self.query_starts) - 1, self.heads, width // self.heads, self.causal,
+            self.lanes, query.stride(0), key.stride(0),
+            address_of(weights, "float32", (int(self.weight_starts[-1]),), "weights"),
+            address_of(output, "float32", (many[0], width), "the output"),
         )  # fmt: skip
 
 
@@ -119,14 +144,13 @@ class Kernels:
     """The functions of training_api.h."""
 
     def __init__(self, path: Path, kind: str | None = None) -> None:
-        loaded = ctypes.CDLL(str(path))
-        self.functions = {}
+        library = Library(path)
+        loaded = open_library(path, STRUCTURES)
+        self.check, self.functions = library.check, {}
         for name, arguments in FUNCTIONS.items():
-            function = getattr(loaded, f"dragoman_{name}")
-            function.restype, function.argtypes = None, (c_void_p, *arguments)
-            self.functions[name] = function
-        choose = loaded.dragoman_training
-        choose.restype, choose.argtypes = c_void_p, (c_void_p, c_int32)
+            types = [_P if isinstance(one, tuple) else _I if isinstance(one, str) else one for one in arguments]
+            self.functions[name] = bind(loaded, name, _I, (_P, *types, _I))
+        choose = bind(loaded, "training", _P, (_P, _I))
         found = {name: choose(_parallel(), index) for index, name in enumerate(SETS) if kind in (None, name)}
         usable = [name for name, handle in found.items() if handle]
         if not usable:
@@ -147,9 +171,21 @@ class Kernels:
         return [one.to(self.factors) for one in tensors]
 
     def call(self, name: str, *arguments: object) -> None:
-        """Run a kernel on as many threads as PyTorch uses; tensors stand for their memory."""
-        given = [one.data_ptr() if isinstance(one, Tensor) else one for one in arguments]
-        self.functions[name](self.handle, *given, torch.get_num_threads())
+        """Run a kernel on as many threads as PyTorch uses; tensors stand for their memory.
+
+        Raises:
+            TypeError: a tensor is of another type than the kernel takes.
+            ValueError: a tensor is of another size, or has gaps; or the kernel says what is wrong.
+            IndexError: a label is not in the vocabulary.
+            MemoryError: there is not enough.
+        """
+        takes = FUNCTIONS[name]
+        sizes = {one: value for one, value in zip(takes, arguments, strict=True) if isinstance(one, str)}
+        given = [
+            _address(one, value, sizes, name) if isinstance(one, tuple) else value
+            for one, value in zip(takes, arguments, strict=True)
+        ]
+        self.check(self.functions[name](self.handle, *given, torch.get_num_threads()))
 
     def cross_entropy(
         self, logits: Float[Tensor, "rows vocab"], wanted: Int[Tensor, "rows 1"], smoothing: float
@@ -170,6 +206,15 @@ class Kernels:
         totals = (c_double * 3)()
         self.call("agreement", *both, wanted.contiguous(), *both[0].shape, smoothing, weight, totals)
         return (totals[0], totals[1], int(totals[2])), both
+
+
+def _address(takes: Takes, given: Any, sizes: dict[str, Any], name: str) -> int | None:
+    kind, *shape = takes
+    assert isinstance(kind, str)
+    if given is None and kind.endswith("?"):
+        return None
+    wanted = tuple(sizes[size] if isinstance(size, str) else size for size in shape)
+    return address_of(given, kind.removesuffix("?"), wanted, f"a tensor of {name}")
 
 
 def _parallel() -> int | None:
@@ -227,5 +272,9 @@ def attend_back(
 ) -> None:
     """From queries, keys and values write their gradients into tensors laid out as they are."""
     spec = layout.spec(*given, weights, by_output)
-    pointers = GradientsSpec(by_output.data_ptr(), *(one.data_ptr() for one in wanted))
+    if any(to.stride() != of.stride() for to, of in zip(wanted, given, strict=True)):
+        raise ValueError("gradients must be laid out as what they are of")
+    addresses = [address_of(to, "float32", tuple(of.shape), "a gradient", columns=True)
+                 for to, of in zip(wanted, given, strict=True)]  # fmt: skip
+    pointers = GradientsSpec(by_output.data_ptr(), *addresses)
     kernels.call("attend_back", byref(spec), byref(pointers))

@@ -1,73 +1,75 @@
+// Exports: the library itself, models and states.
 #include "api.h"
 
-#include <new>
+#include <cstdio>
+#include <cstring>
+#include <memory>
 
-#include "model.h"
+#include "guard.h"
 #include "processor.h"
-#include "search.h"
+#include "state.h"
+#include "training.h"
 
 namespace dragoman {
 
 namespace {
 
-template <class Work>
-int32_t guarded(Work work) {
-    try {
-        work();
-        return DRAGOMAN_OK;
-    } catch (const std::bad_alloc&) {
-        return DRAGOMAN_NO_MEMORY;
-    } catch (const NotANumber&) {
-        return DRAGOMAN_NOT_A_NUMBER;
-    }
-}
+constexpr int MOST_THREADS = 1024;
+constexpr int MOST_BATCH = 1 << 30;
 
-bool known(const Table& table, const int64_t* ids, size_t count) {
-    for (size_t i = 0; i < count; ++i)
-        if (ids[i] < 0 || ids[i] >= table.count) return false;
-    return true;
-}
+thread_local char message[256] = "";
 
-bool known_tokens(const Model& model, const DragomanSearch& options, int batch) {
-    const int prefixed = options.prefix_starts ? options.prefix_starts[batch] : 0;
-    return known(model.target, &options.begin, 1) && known(model.target, &options.end, 1) &&
-           known(model.target, options.never, options.never_count) && known(model.target, options.prefixes, prefixed);
-}
-
-// What was found, as the caller reads it.
-struct Kept : DragomanFound {
-    explicit Kept(const Found& found) {
-        for (const auto& sentence : found) {
-            counts_.push_back(static_cast<int32_t>(sentence.size()));
-            for (const Hypothesis& one : sentence) {
-                lengths_.push_back(static_cast<int32_t>(one.tokens.size()));
-                tokens_.insert(tokens_.end(), one.tokens.begin(), one.tokens.end());
-                values_.insert(values_.end(), one.values.begin(), one.values.end());
-            }
-        }
-        counts = counts_.data();
-        lengths = lengths_.data();
-        tokens = tokens_.data();
-        values = values_.data();
-    }
-
-  private:
-    std::vector<int32_t> counts_, lengths_;
-    std::vector<int64_t> tokens_;
-    std::vector<float> values_;
+struct Size {
+    const char* name;
+    size_t bytes;
+};
+constexpr Size SIZES[] = {
+    {"DragomanMatrix", sizeof(DragomanMatrix)}, {"DragomanNorm", sizeof(DragomanNorm)},
+    {"DragomanTable", sizeof(DragomanTable)},   {"DragomanModel", sizeof(DragomanModel)},
+    {"DragomanSentence", sizeof(DragomanSentence)}, {"DragomanFound", sizeof(DragomanFound)},
+    {"Drop", sizeof(Drop)},                     {"Attention", sizeof(Attention)},
+    {"AttentionGradients", sizeof(AttentionGradients)},
 };
 
-int32_t run(void* handle, const Step& step, int threads) {
-    State& state = *static_cast<State*>(handle);
-    if (!known(state.model.target, step.tokens, state.rows)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] { run_step(state, step, threads); });
+State& state_of(void* handle) {
+    require(handle, "there is no state");
+    return *static_cast<State*>(handle);
+}
+
+const Model& model_of(const void* handle) {
+    require(handle, "there is no model");
+    return *static_cast<const Model*>(handle);
+}
+
+int threads_of(int32_t threads) {
+    require(threads >= 1, "there is no thread");
+    return threads < MOST_THREADS ? threads : MOST_THREADS;
+}
+
+// One step of a state that nobody else uses meanwhile.
+void run(State& state, const Step& step, int32_t rows, int32_t threads) {
+    require(rows == state.count(), "there are not as many tokens as rows");
+    state.model.target.check(step.tokens, static_cast<size_t>(rows));
+    run_step(state, step, threads_of(threads));
 }
 
 }  // namespace
 
+void remember(const char* text) noexcept { std::snprintf(message, sizeof(message), "%s", text); }
+
 }  // namespace dragoman
 
 using namespace dragoman;
+
+int32_t dragoman_abi(void) { return DRAGOMAN_ABI; }
+
+size_t dragoman_size_of(const char* name) {
+    for (const Size& size : SIZES)
+        if (name && std::strcmp(name, size.name) == 0) return size.bytes;
+    return 0;
+}
+
+const char* dragoman_message(void) { return message; }
 
 int32_t dragoman_kernels(void) {
     int32_t count = 0;
@@ -75,65 +77,102 @@ int32_t dragoman_kernels(void) {
     return count;
 }
 
-const char* dragoman_kernels_name(int32_t index) { return kernels_at(index)->name; }
+const char* dragoman_kernels_name(int32_t index) {
+    const Kernels* kernels = kernels_at(index);
+    return kernels ? kernels->name : nullptr;
+}
 
-int32_t dragoman_kernels_bfloat16(int32_t index) { return kernels_at(index)->has_bfloat16; }
+int32_t dragoman_kernels_bfloat16(int32_t index) {
+    const Kernels* kernels = kernels_at(index);
+    return kernels && kernels->has_bfloat16;
+}
 
-void* dragoman_model(const DragomanModel* spec) {
-    try {
-        return new Model(*spec);
-    } catch (const std::bad_alloc&) {
-        return nullptr;
-    }
+int32_t dragoman_model(const DragomanModel* spec, void** model) {
+    return guarded([&] {
+        require(model, "there is no place for the model");
+        *model = nullptr;
+        require(spec, "there is no description of the model");
+        *model = new Model(*spec);
+    });
 }
 
 void dragoman_free_model(void* model) { delete static_cast<Model*>(model); }
 
-size_t dragoman_model_bytes(const void* model) { return static_cast<const Model*>(model)->bytes(); }
+size_t dragoman_model_bytes(const void* model) { return model ? static_cast<const Model*>(model)->bytes() : 0; }
 
-int32_t dragoman_start(const void* handle, const int64_t* ids, int32_t batch, int32_t width, const float* positions,
-                       int32_t threads, void** state) {
-    const Model& model = *static_cast<const Model*>(handle);
-    if (model.cross && !known(model.source, ids, static_cast<size_t>(batch) * width)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] { *state = run_start(model, ids, batch, width, positions, threads).release(); });
+int32_t dragoman_start(const void* handle, const int64_t* ids, const int32_t* lengths, int32_t batch,
+                       const float* positions, int32_t threads, void** state) {
+    return guarded([&] {
+        require(state, "there is no place for the state");
+        *state = nullptr;
+        const Model& model = model_of(handle);
+        require(batch >= 0 && batch <= MOST_BATCH, "there are fewer than no sentences, or too many");
+        require(!model.cross || lengths || batch == 0, "there are no lengths");
+        *state = run_start(model, {ids, lengths, batch, positions}, threads_of(threads)).release();
+    });
 }
 
 void dragoman_free_state(void* state) { delete static_cast<State*>(state); }
 
-int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows) {
-    return guarded([&] { static_cast<State*>(state)->reorder(indices, rows); });
+int32_t dragoman_reorder(void* handle, const int64_t* indices, int32_t rows) {
+    return guarded([&] {
+        State& state = state_of(handle);
+        const Exclusive own(state.used);
+        require(rows >= 0 && (indices || rows == 0), "there are no indices");
+        for (int32_t i = 0; i < rows; ++i)
+            require(indices[i] >= 0 && indices[i] < state.count(), "an index is not one of a row");
+        state.model.check_rows(rows);
+        state.reorder(indices, rows);
+    });
 }
 
-int32_t dragoman_search(const void* handle, const int64_t* ids, int32_t batch, int32_t width,
-                        const DragomanSearch* options, int32_t threads, DragomanFound** found) {
-    const Model& model = *static_cast<const Model*>(handle);
-    *found = nullptr;
-    if (model.cross && !known(model.source, ids, static_cast<size_t>(batch) * width)) return DRAGOMAN_NO_SUCH_TOKEN;
-    if (!known_tokens(model, *options, batch)) return DRAGOMAN_NO_SUCH_TOKEN;
-    return guarded([&] { *found = new Kept(search(model, ids, batch, width, *options, threads)); });
+int32_t dragoman_join(void* handle, void* other) {
+    return guarded([&] {
+        State &state = state_of(handle), &more = state_of(other);
+        const Exclusive own(state.used), also(more.used);
+        require(&state.model == &more.model, "the states are of different models");
+        state.model.check_rows(int64_t{state.count()} + more.count());
+        state.join(more);
+    });
 }
 
-void dragoman_free_found(DragomanFound* found) { delete static_cast<Kept*>(found); }
-
-int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs, float* outputs,
-                      int32_t threads) {
-    Step step;
-    step.tokens = tokens;
-    step.position = position;
-    step.all = log_probs;
-    step.outputs = outputs;
-    return run(state, step, threads);
+int32_t dragoman_step(void* handle, const int64_t* tokens, int32_t rows, const float* positions, float* log_probs,
+                      float* outputs, int32_t threads) {
+    return guarded([&] {
+        State& state = state_of(handle);
+        const Exclusive own(state.used);
+        require(log_probs || rows == 0, "there is no place for log-probabilities");
+        Step step;
+        step.tokens = tokens;
+        step.positions = positions;
+        step.all = log_probs;
+        step.outputs = outputs;
+        run(state, step, rows, threads);
+    });
 }
 
-int32_t dragoman_step_top(void* state, const int64_t* tokens, const float* position, const int64_t* banned,
-                          int32_t banned_count, int32_t count, float* values, int64_t* indices, int32_t threads) {
-    Step step;
-    step.tokens = tokens;
-    step.position = position;
-    step.banned = banned;
-    step.banned_count = banned_count;
-    step.count = count;
-    step.values = values;
-    step.indices = indices;
-    return run(state, step, threads);
+int32_t dragoman_step_top(void* handle, const int64_t* tokens, int32_t rows, const float* positions,
+                          const int64_t* banned, int32_t banned_count, int32_t count, float* values, int64_t* indices,
+                          int32_t threads) {
+    return guarded([&] {
+        State& state = state_of(handle);
+        const Exclusive own(state.used);
+        require(banned_count >= 0, "fewer than no tokens are banned");
+        require(count >= 1 && count <= state.model.generator.out, "so many tokens there are not");
+        require((values && indices) || rows == 0, "there is no place for the likeliest");
+        state.model.target.check(banned, static_cast<size_t>(banned_count));
+        std::vector<Rule> rules(static_cast<size_t>(state.count()));
+        for (size_t row = 0; row < rules.size(); ++row) {
+            rules[row].banned = banned;
+            rules[row].banned_count = banned_count;
+            rules[row].count = count;
+            rules[row].values = values + row * count;
+            rules[row].indices = indices + row * count;
+        }
+        Step step;
+        step.tokens = tokens;
+        step.positions = positions;
+        step.rules = rules.data();
+        run(state, step, rows, threads);
+    });
 }

@@ -1,4 +1,5 @@
-/* The interface of the library: plain C, called through ctypes. Functions that can fail return null or a code. */
+/* The interface of the library: plain C, called through ctypes. Every function that takes something checks it, returns
+   a code, and throws nothing; `dragoman_message` says more about the last BAD_ARGUMENT or FAILED of this thread. */
 #pragma once
 
 #include <stddef.h>
@@ -6,9 +7,21 @@
 
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
+/* Changes with the meaning or the types of anything here or in training_api.h. */
+#define DRAGOMAN_ABI 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum {
+    DRAGOMAN_OK = 0,
+    DRAGOMAN_NO_MEMORY = 1,
+    DRAGOMAN_NO_SUCH_TOKEN = 2,
+    DRAGOMAN_NOT_A_NUMBER = 3,
+    DRAGOMAN_BAD_ARGUMENT = 4,
+    DRAGOMAN_FAILED = 5
+};
 
 typedef struct {
     const float* weight; /* [out, in] */
@@ -28,7 +41,7 @@ typedef struct {
     int64_t count;
     float scale;
     /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys of
-       self-attention are turned (rotary positions), 4 also those of cross-attention; 0: the caller gives positions,
+       self-attention are rotated (rotary positions), 4 also those of cross-attention; 0: the caller gives positions,
        which are added. */
     int32_t layout;
 } DragomanTable;
@@ -36,76 +49,98 @@ typedef struct {
 /* Matrices of a layer: query, key and value, output, inner, outer; of a decoder layer with cross-attention: query, key
    and value, output, cross query, cross key and value, cross output, inner, outer. Norms of a layer: of attention,
    cross-attention if there is one, feed-forward. All encoder layers first, then all decoder layers, each stack's norms
-   followed by the one that ends it; the generator is the last matrix. */
+   followed by the one that ends it; the generator, with an output for each target, is the last matrix. */
 typedef struct {
     int32_t precision, kernels; /* kernels: an index below dragoman_kernels() */
     int32_t d_model, d_ff, heads, d_k, d_v;
     int32_t pre_norm, activation, cross;
     int32_t encoder_layers, decoder_layers;
-    int64_t pad;
+    int32_t matrix_count, norm_count;
     DragomanTable source, target;
     const DragomanMatrix* matrices;
     const DragomanNorm* norms;
 } DragomanModel;
 
-enum { DRAGOMAN_OK = 0, DRAGOMAN_NO_MEMORY = 1, DRAGOMAN_NO_SUCH_TOKEN = 2, DRAGOMAN_NOT_A_NUMBER = 3 };
-
 /* How a log-probability is ranked: divided by ((5 + length) / 6) ^ alpha or length ^ alpha, or plus alpha * length. */
 enum { DRAGOMAN_GNMT = 0, DRAGOMAN_POWER = 1, DRAGOMAN_REWARD = 2 };
 
-/* What a search looks for; lengths count tokens without the one that ends. */
+/* A sentence and what is searched for; lengths count tokens without the one that ends. Nothing of it is needed after
+   the call that it is given to. */
 typedef struct {
-    int32_t beam_size, n_best; /* a beam of 1 is greedy search */
-    int32_t min_length, no_repeat_ngram, formula;
-    double alpha;
+    const int64_t* source; /* framed ids; not looked at without an encoder */
+    const int64_t* prefix; /* what each output must begin with */
+    const int64_t* never;  /* tokens that are never emitted */
     int64_t begin, end;
-    const int64_t* never; /* tokens that are never emitted */
-    int32_t never_count;
-    const int32_t* max_lengths;   /* of each sentence */
-    const int64_t* prefixes;      /* what each output must begin with, one after the other */
-    const int32_t* prefix_starts; /* where that of each sentence starts, and where the last ends; null: there are none */
-} DragomanSearch;
+    double alpha;
+    int32_t source_length, prefix_length, never_count;
+    int32_t beam_size, n_best; /* a beam of 1 is greedy search */
+    int32_t min_length, max_length, no_repeat_ngram, formula;
+} DragomanSentence;
 
-/* What a search found: `counts` of each sentence, best first; `lengths`, `tokens` and `values` (log-probabilities) of
-   all of them, one after the other. The last token of each ends it. */
+/* What was found, sentence by sentence: its number, a code (without outputs if it is not OK) and how many outputs, best
+   first; `lengths`, `tokens` and `values` (log-probabilities) of all outputs, one after the other. The last token of
+   each ends it. */
 typedef struct {
+    int64_t sentences;
+    const int64_t* numbers;
+    const int32_t* codes;
     const int32_t* counts;
     const int32_t* lengths;
     const int64_t* tokens;
     const float* values;
 } DragomanFound;
 
-/* How many sets of kernels this processor can run, slowest first; the name of one; whether it multiplies bfloat16. */
+/* The number above, and the size of a structure by its name, 0 if there is none: callers compare before anything. */
+DRAGOMAN_EXPORT int32_t dragoman_abi(void);
+DRAGOMAN_EXPORT size_t dragoman_size_of(const char* name);
+DRAGOMAN_EXPORT const char* dragoman_message(void);
+
+/* How many sets of kernels this processor can run, slowest first; the name of one, or null; whether it multiplies
+   bfloat16. */
 DRAGOMAN_EXPORT int32_t dragoman_kernels(void);
 DRAGOMAN_EXPORT const char* dragoman_kernels_name(int32_t index);
 DRAGOMAN_EXPORT int32_t dragoman_kernels_bfloat16(int32_t index);
 
-/* Packs the weights, which are not needed afterwards. Null if there is no memory. */
-DRAGOMAN_EXPORT void* dragoman_model(const DragomanModel* spec);
+/* Packs the weights, which are not needed afterwards. What frees takes null too. */
+DRAGOMAN_EXPORT int32_t dragoman_model(const DragomanModel* spec, void** model);
 DRAGOMAN_EXPORT void dragoman_free_model(void* model);
 DRAGOMAN_EXPORT size_t dragoman_model_bytes(const void* model);
 
-/* Encodes ids [batch, width], padded; positions is [width, d_model], or null where sinusoids are made
-   here. Without an encoder only `batch` counts. */
-DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, int32_t batch, int32_t width,
+/* Encodes `batch` sentences of so many ids each, one after the other; positions is [longest, d_model], null unless the
+   source's layout is 0. Without an encoder only `batch` counts. */
+DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, const int32_t* lengths, int32_t batch,
                                        const float* positions, int32_t threads, void** state);
 DRAGOMAN_EXPORT void dragoman_free_state(void* state);
+/* Keeps the rows at `indices`, in that order. */
 DRAGOMAN_EXPORT int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows);
-
-/* A whole search over ids [batch, width], padded, by a model whose sinusoids are made here. `found` is to be freed, even
-   if the search failed. */
-DRAGOMAN_EXPORT int32_t dragoman_search(const void* model, const int64_t* ids, int32_t batch, int32_t width,
-                                        const DragomanSearch* options, int32_t threads, DragomanFound** found);
-DRAGOMAN_EXPORT void dragoman_free_found(DragomanFound* found);
+/* Appends the rows of another state of the same model, whichever step they are at; the other one is left empty. */
+DRAGOMAN_EXPORT int32_t dragoman_join(void* state, void* other);
 
 /* One token of each row in; log-probabilities [rows, vocabulary] of the next one out, and unless `outputs` is null
-   what they were made from [rows, d_model]. */
-DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, const float* position, float* log_probs,
-                                      float* outputs, int32_t threads);
-/* The same, but only the `count` likeliest that are not banned: values and indices [rows, count]. */
-DRAGOMAN_EXPORT int32_t dragoman_step_top(void* state, const int64_t* tokens, const float* position,
+   what they were made from [rows, d_model]. `positions` is [rows, d_model], null unless the target's layout is 0. */
+DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, int32_t rows, const float* positions,
+                                      float* log_probs, float* outputs, int32_t threads);
+/* The same, but only the `count` likeliest, the banned ones at -inf: values and indices [rows, count]. */
+DRAGOMAN_EXPORT int32_t dragoman_step_top(void* state, const int64_t* tokens, int32_t rows, const float* positions,
                                           const int64_t* banned, int32_t banned_count, int32_t count, float* values,
                                           int64_t* indices, int32_t threads);
+
+/* Whole searches, by a model whose layouts are not 0. `found` is to be freed. */
+DRAGOMAN_EXPORT int32_t dragoman_search(const void* model, const DragomanSentence* sentences, int32_t count,
+                                        int32_t threads, DragomanFound** found);
+DRAGOMAN_EXPORT void dragoman_free_found(DragomanFound* found);
+
+/* The same as it runs: sentences come between steps and leave when they are done. They are numbered in the order of
+   admission; `first` is the number of the first one admitted. */
+DRAGOMAN_EXPORT int32_t dragoman_open(const void* model, int32_t threads, void** search);
+DRAGOMAN_EXPORT int32_t dragoman_admit(void* search, const DragomanSentence* sentences, int32_t count, int64_t* first);
+/* Up to `steps` steps, none after one that finishes a sentence if `until_finished`; `live` is how many go on. */
+DRAGOMAN_EXPORT int32_t dragoman_advance(void* search, int32_t steps, int32_t until_finished, int32_t* live);
+/* What is finished and was not taken before. */
+DRAGOMAN_EXPORT int32_t dragoman_take(void* search, DragomanFound** found);
+/* Drops a sentence; `dropped` is 0 if it was not there any more. */
+DRAGOMAN_EXPORT int32_t dragoman_cancel(void* search, int64_t number, int32_t* dropped);
+DRAGOMAN_EXPORT void dragoman_close(void* search);
 
 #ifdef __cplusplus
 }

@@ -4,24 +4,43 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <vector>
 
 namespace dragoman {
 
+struct Release {
+    void operator()(float* place) const { std::free(place); }
+};
+using Pages = std::unique_ptr<float, Release>;
+
+// At least so many bytes, aligned to a cache line; not initialised.
+inline Pages take_pages(size_t bytes) {
+    constexpr size_t HUGE_PAGE = size_t{1} << 21;
+    const size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
+    if (bytes > SIZE_MAX - alignment) throw std::bad_alloc();
+    bytes = (bytes + !bytes + alignment - 1) / alignment * alignment;
+    Pages pages(static_cast<float*>(std::aligned_alloc(alignment, bytes)));
+    if (!pages) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+    if (alignment == HUGE_PAGE) madvise(pages.get(), bytes, MADV_HUGEPAGE);
+#endif
+    return pages;
+}
+
 class Arena {
   public:
     explicit Arena(size_t chunk) : chunk_(chunk) {}
-    ~Arena() {
-        for (void* chunk : chunks_) std::free(chunk);
-    }
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
     // Room for `count` of T, aligned to a cache line; not initialised.
     template <class T>
     T* take(size_t count) {
+        if (count > (SIZE_MAX - 63) / sizeof(T)) throw std::bad_alloc();
         const size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
         if (bytes > left_) grow(bytes);
         T* place = reinterpret_cast<T*>(next_);
@@ -35,25 +54,16 @@ class Arena {
     size_t size() const { return size_; }
 
   private:
-    static constexpr size_t HUGE_PAGE = size_t{1} << 21;
-
     void grow(size_t bytes) {
-        size_t size = bytes > chunk_ ? bytes : chunk_;
-        const size_t alignment = size >= HUGE_PAGE ? HUGE_PAGE : 64;
-        size = (size + alignment - 1) / alignment * alignment;
-        void* chunk = std::aligned_alloc(alignment, size);
-        if (!chunk) throw std::bad_alloc();
-        chunks_.push_back(chunk);
-#if defined(MADV_HUGEPAGE)
-        if (alignment == HUGE_PAGE) madvise(chunk, size, MADV_HUGEPAGE);
-#endif
-        next_ = static_cast<unsigned char*>(chunk);
+        const size_t size = bytes > chunk_ ? bytes : chunk_;
+        chunks_.push_back(take_pages(size));
+        next_ = reinterpret_cast<unsigned char*>(chunks_.back().get());
         left_ = size;
     }
 
     size_t chunk_, left_ = 0, size_ = 0;
     unsigned char* next_ = nullptr;
-    std::vector<void*> chunks_;
+    std::vector<Pages> chunks_;
 };
 
 }  // namespace dragoman

@@ -8,46 +8,65 @@ namespace dragoman {
 namespace {
 
 constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked
-constexpr int ROWS_EACH = 24;  // with fewer, members share the rows of a stage instead of taking some of their own
+constexpr int ROWS_EACH = 24;  // with fewer, workers share the rows of a stage instead of taking some of their own
 
-void decode_layers(State& state, const Step& step, Pass& pass) {
+// What is added to a row's newest token, or what its angles are; made before the state grows by it.
+class Position {
+  public:
+    Position(const State& state, const float* given)
+        : state_(state),
+          given_(given),
+          made_(given ? nullptr : state.model.target_positions.rows(state.longest() + 1)),
+          width_(state.model.target_positions.width) {}
+
+    const float* operator()(int row) const {
+        if (given_) return given_ + static_cast<size_t>(row) * state_.model.d_model;
+        return made_ + static_cast<size_t>(state_.rows[row].length() - 1) * width_;
+    }
+
+  private:
+    const State& state_;
+    const float *given_, *made_;
+    const size_t width_;
+};
+
+void decode_layers(State& state, const Step& step, const Position& position, const Block& newest, Pass& pass) {
     const Model& m = state.model;
     const size_t width = m.key_values();
     for (int row = pass.begin(); row < pass.end(); ++row)
-        pass.embed(m.target, m.target_positions, row, step.tokens[row], step.position);
+        pass.embed(m.target, m.target_positions, row, step.tokens[row], position(row));
     pass.wait();
-    const auto position = [&](int) { return step.position; };
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
         const Layer& layer = m.decoder.layers[i];
-        const Block& newest = state.blocks.back();
-        const Output key_value{newest.data + i * newest.rows * width, width, Activation::none, false};
+        const Output key_value{newest.data.get() + i * newest.rows * width, width, Activation::none, false};
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, key_value}});
-        if (m.target_positions.turns()) pass.turn(pass.s.query, key_value.data, width, position);
+        if (m.target_positions.rotary()) pass.rotate(pass.s.query, key_value.data, width, position);
         pass.attend(
             [&](int row, const float** where) {
-                const int* past = state.past[row].data();
-                const int count = state.length + 1;
-                for (int t = 0; t < count; ++t)
-                    where[t] = state.blocks[t].data + (i * state.blocks[t].rows + past[t]) * width;
-                return count;
+                for (const Place& place : state.rows[row].past) {
+                    const Block& block = state.blocks[place.block];
+                    *where++ = block.data.get() + (i * block.rows + place.row) * width;
+                }
+                return state.rows[row].length();
             },
             [](int row) { return row + 1; });
         pass.attention_output(layer.output);
         if (m.cross) {
             const Operand b = pass.enter(layer.cross_norm);
             pass.multiply(b, {{layer.cross_query, pass.to_query()}});
-            if (m.target_positions.turns_cross()) pass.turn(pass.s.query, nullptr, width, position);
+            if (m.target_positions.rotary_cross()) pass.rotate(pass.s.query, nullptr, width, position);
             pass.attend(
                 [&](int row, const float** where) {
-                    const int sentence = state.sentence[row], count = state.tokens[sentence];
-                    const float* place = state.memory[i] + state.first[sentence] * width;
+                    const Memory& memory = *state.rows[row].memory;
+                    const int sentence = state.rows[row].sentence, count = memory.tokens[sentence];
+                    const float* place = memory.layers[i] + memory.first[sentence] * width;
                     for (int t = 0; t < count; ++t) where[t] = place + t * width;
                     return count;
                 },
                 [&](int row) {
                     int last = row + 1;
-                    while (last < state.rows && state.sentence[last] == state.sentence[row]) ++last;
+                    while (last < state.count() && state.rows[last].looks_where(state.rows[row])) ++last;
                     return last;
                 });
             pass.attention_output(layer.cross_output);
@@ -56,63 +75,54 @@ void decode_layers(State& state, const Step& step, Pass& pass) {
     }
 }
 
-// The best log-probabilities of a row that is held to a rule of its own.
-void top_by_rule(const Model& m, const Step& step, const Rule& rule, float* row, float* values, int64_t* indices) {
+// The best log-probabilities of a row, which is held to a rule: logits less `total`.
+void top_by_rule(const Model& m, const Rule& rule, float* logits, float total) {
     const int vocabulary = m.generator.out;
+    const float never = -__builtin_inff();
     // At the model's own value, even where it was forbidden; what the model finds impossible stays finite.
-    const auto leave = [&](int64_t token, float value) {
-        std::fill(row, row + vocabulary, -__builtin_inff());
-        row[token] = value < LEAST ? LEAST : value;
-        m.kernels.top(row, vocabulary, step.count, values, indices);
+    const auto leave = [&](int64_t token, float logit) {
+        std::fill(logits, logits + vocabulary, never);
+        logits[token] = logit;
+        m.kernels.top(logits, vocabulary, total, rule.count, rule.values, rule.indices);
+        if (rule.values[0] < LEAST) rule.values[0] = LEAST, rule.indices[0] = token;
     };
-    if (rule.only >= 0) return leave(rule.only, row[rule.only]);
-    const float otherwise = rule.otherwise < 0 ? 0.0f : row[rule.otherwise];
-    for (int i = 0; i < step.banned_count; ++i) row[step.banned[i]] = -__builtin_inff();
-    for (int64_t token : rule.banned) row[token] = -__builtin_inff();
-    m.kernels.top(row, vocabulary, step.count, values, indices);
-    if (rule.otherwise >= 0 && values[0] == -__builtin_inff()) leave(rule.otherwise, otherwise);
+    if (rule.only >= 0) return leave(rule.only, logits[rule.only]);
+    const float otherwise = rule.otherwise < 0 ? 0.0f : logits[rule.otherwise];
+    for (int i = 0; i < rule.banned_count; ++i) logits[rule.banned[i]] = never;
+    for (int64_t token : rule.also_banned) logits[token] = never;
+    m.kernels.top(logits, vocabulary, total, rule.count, rule.values, rule.indices);
+    if (rule.otherwise >= 0 && rule.values[0] == never) leave(rule.otherwise, otherwise);
 }
 
 void finish_row(const Model& m, const Step& step, int row, float* logits) {
     const int vocabulary = m.generator.out;
     const float total = m.kernels.log_sum_exp(logits, vocabulary);
-    if (step.all) return m.kernels.subtract(logits, vocabulary, total);
-    float* values = step.values + static_cast<size_t>(row) * step.count;
-    int64_t* indices = step.indices + static_cast<size_t>(row) * step.count;
-    if (step.rules) {
-        m.kernels.subtract(logits, vocabulary, total);
-        return top_by_rule(m, step, step.rules[row], logits, values, indices);
-    }
-    for (int i = 0; i < step.banned_count; ++i) logits[step.banned[i]] = -__builtin_inff();
-    m.kernels.top(logits, vocabulary, step.count, values, indices);
-    for (int i = 0; i < step.count; ++i) values[i] -= total;
+    if (step.all) m.kernels.subtract(logits, vocabulary, total);
+    else top_by_rule(m, step.rules[row], logits, total);
 }
 
 }  // namespace
 
 void decode(State& state, const Step& step, int threads) {
     const Model& m = state.model;
-    state.grow();
-    Scratch& s = state.scratch(threads);
+    const int rows = state.count();
     const size_t vocabulary = m.generator.out;
-    float* logits = step.all ? step.all : state.logits(vocabulary * state.rows);
-    const bool apart = state.rows >= ROWS_EACH * threads;  // each member takes rows of its own: nobody waits
-    Barrier barrier;
-    barrier.set(threads);
-    const auto job = [&](Member member, int row_0, int row_1) {
-        Pass pass(m, s, member, row_0, row_1);
-        decode_layers(state, step, pass);
+    float* logits = step.all ? step.all : state.logits(vocabulary * rows);
+    Scratch& s = state.scratch(threads);
+    const Position position(state, step.positions);
+    const Block& newest = state.grow();
+    const auto pass_through = [&](const Worker& worker, int row_0, int row_1) {
+        Pass pass(m, s, worker, row_0, row_1);
+        decode_layers(state, step, position, newest, pass);
         const Operand a = pass.leave(m.decoder, step.outputs);
         pass.multiply(a, {{m.generator, {logits, vocabulary, Activation::none, false}}});
         for (int row = pass.begin(); row < pass.end(); ++row) finish_row(m, step, row, logits + row * vocabulary);
     };
-    const auto share = [&](int rank) {
-        const Member member{rank, threads, &barrier, rank};
-        if (apart) job({0, 1, nullptr, rank}, member.begin(state.rows), member.end(state.rows));
-        else job(member, 0, state.rows);
-    };
-    if (threads == 1 || !run_together(threads, share)) job({}, 0, state.rows);
-    ++state.length;
+    run_together(threads, [&](const Worker& worker) {
+        // With many rows each worker takes some of its own: nobody waits.
+        if (rows < ROWS_EACH * worker.size) return pass_through(worker, 0, rows);
+        pass_through({0, 1, nullptr, worker.thread}, worker.begin(rows), worker.end(rows));
+    });
 }
 
 }  // namespace dragoman

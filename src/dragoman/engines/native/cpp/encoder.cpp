@@ -7,112 +7,109 @@ namespace dragoman {
 
 namespace {
 
-constexpr int ROWS_EACH = 24;  // with fewer, members share the rows of a stage instead of taking some of their own
+constexpr int ROWS_EACH = 24;  // with fewer, workers share the rows of a stage instead of taking some of their own
 constexpr int CHUNK = 128;     // rows at once, so that they stay in the cache
 
-struct Source {
-    std::vector<int64_t> ids;
-    std::vector<int> places;  // position of each token in its sentence
+// Sentences that are encoded, and what for.
+struct Work {
+    const Model& model;
+    const int64_t* ids;
+    const float* positions;
+    Memory& memory;
 };
 
 // Sentences [from, to) through the stack and into every layer's memory.
-void encode_some(State& state, const Source& source, const float* positions, Scratch& s, Member member, int from,
-                 int to) {
-    const Model& m = state.model;
-    const int start = state.first[from], rows = state.first[to - 1] + state.tokens[to - 1] - start;
+void encode_some(const Work& work, Scratch& s, const Worker& worker, int from, int to) {
+    const Model& m = work.model;
+    const Memory& memory = work.memory;
+    const int start = memory.first[from], rows = memory.first[to - 1] + memory.tokens[to - 1] - start;
     const size_t width = m.key_values();
-    Pass pass(m, s, member, 0, rows);
+    Pass pass(m, s, worker, 0, rows);
+    const auto sentence_of = [&](int row) {
+        return static_cast<int>(std::upper_bound(memory.first.begin() + from, memory.first.begin() + to, start + row) -
+                                memory.first.begin()) - 1;
+    };
     const auto position = [&](int row) {
-        return positions + static_cast<size_t>(source.places[start + row]) * m.source_positions.width;
+        const int place = start + row - memory.first[sentence_of(row)];
+        return work.positions + static_cast<size_t>(place) * m.source_positions.width;
     };
     for (int row = pass.begin(); row < pass.end(); ++row)
-        pass.embed(m.source, m.source_positions, row, source.ids[start + row], position(row));
+        pass.embed(m.source, m.source_positions, row, work.ids[start + row], position(row));
     pass.wait();
-    const auto sentence_of = [&](int row) {
-        return static_cast<int>(std::upper_bound(state.first.begin() + from, state.first.begin() + to, start + row) -
-                                state.first.begin()) - 1;
-    };
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);
         pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
-        if (m.source_positions.turns()) pass.turn(s.query, s.key_value, width, position);
+        if (m.source_positions.rotary()) pass.rotate(s.query, s.key_value, width, position);
         pass.attend(
             [&](int row, const float** where) {
-                const int sentence = sentence_of(row), count = state.tokens[sentence];
-                const float* place = s.key_value + (state.first[sentence] - start) * width;
+                const int sentence = sentence_of(row), count = memory.tokens[sentence];
+                const float* place = s.key_value + (memory.first[sentence] - start) * width;
                 for (int i = 0; i < count; ++i) where[i] = place + i * width;
                 return count;
             },
             [&](int row) {
                 const int sentence = sentence_of(row);
-                return state.first[sentence] + state.tokens[sentence] - start;
+                return memory.first[sentence] + memory.tokens[sentence] - start;
             });
         pass.attention_output(layer.output);
         pass.feed_forward(layer);
     }
-    const Operand memory = pass.leave(m.encoder);
+    const Operand encoded = pass.leave(m.encoder);
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
-        float* keys = state.memory[i] + start * width;
-        pass.multiply(memory, {{m.decoder.layers[i].cross_key_value, {keys, width, Activation::none, false}}});
-        if (m.source_positions.turns_cross()) pass.turn(nullptr, keys, width, position);
+        float* keys = memory.layers[i] + start * width;
+        pass.multiply(encoded, {{m.decoder.layers[i].cross_key_value, {keys, width, Activation::none, false}}});
+        if (m.source_positions.rotary_cross()) pass.rotate(nullptr, keys, width, position);
     }
 }
 
 // The same, a few sentences at a time.
-void encode_range(State& state, const Source& source, const float* positions, Scratch& s, Member member, int from,
-                  int to) {
+void encode_range(const Work& work, Scratch& s, const Worker& worker, int from, int to) {
+    const std::vector<int>& tokens = work.memory.tokens;
     while (from < to) {
         int last = from, rows = 0;
-        while (last < to && (rows == 0 || rows + state.tokens[last] <= s.rows)) rows += state.tokens[last++];
-        if (rows > 0) encode_some(state, source, positions, s, member, from, last);
+        while (last < to && (rows == 0 || rows + tokens[last] <= s.rows)) rows += tokens[last++];
+        if (rows > 0) encode_some(work, s, worker, from, last);
         from = last;
     }
 }
 
+std::shared_ptr<Memory> make_memory(const Model& m, const Sources& sources) {
+    auto memory = std::make_shared<Memory>();
+    for (int i = 0; i < sources.count; ++i) {
+        memory->first.push_back(memory->total());
+        memory->tokens.push_back(sources.lengths[i]);
+    }
+    for (size_t i = 0; i < m.decoder.layers.size(); ++i)
+        memory->layers.push_back(memory->arena.take<float>(static_cast<size_t>(memory->total()) * m.key_values()));
+    return memory;
+}
+
 }  // namespace
 
-void encode(State& state, const int64_t* ids, int width, const float* positions, int threads) {
-    const Model& m = state.model;
-    Source source;
-    int longest = 0;
-    for (int sentence = 0; sentence < state.rows; ++sentence) {
-        state.first.push_back(static_cast<int>(source.ids.size()));
-        for (int i = 0; i < width; ++i) {
-            const int64_t id = ids[static_cast<size_t>(sentence) * width + i];
-            if (id == m.pad) continue;
-            source.ids.push_back(id);
-            source.places.push_back(i);
-        }
-        state.tokens.push_back(static_cast<int>(source.ids.size()) - state.first.back());
-        longest = std::max(longest, state.tokens.back());
-    }
-    state.make_memory();
-    const int total = static_cast<int>(source.ids.size());
-    if (total == 0) return;
+std::shared_ptr<const Memory> encode(const Model& m, const Sources& sources, int threads) {
+    const auto memory = make_memory(m, sources);
+    const int total = memory->total(), longest = memory->longest(), count = sources.count;
+    if (total == 0) return memory;
+    const float* positions = sources.positions ? sources.positions : m.source_positions.rows(longest);
+    const Work work{m, sources.ids, positions, *memory};
     const int rows = std::max(longest, std::min(total, CHUNK));
-    if (threads > 1 && total >= ROWS_EACH * threads && longest <= total / threads) {
-        std::vector<std::unique_ptr<Scratch>> own;
-        for (int i = 0; i < threads; ++i) own.push_back(std::make_unique<Scratch>(m, rows, longest, 1));
-        const auto border = [&](int rank) {  // sentences that begin in a member's share of the tokens
-            const int token = static_cast<int>(static_cast<int64_t>(total) * rank / threads);
-            return static_cast<int>(std::lower_bound(state.first.begin(), state.first.end(), token) - state.first.begin());
-        };
-        const auto job = [&](int rank) {
-            const int last = rank + 1 == threads ? state.rows : border(rank + 1);
-            encode_range(state, source, positions, *own[rank], Member{}, rank ? border(rank) : 0, last);
-        };
-        if (run_together(threads, job)) return;
-        for (int rank = 0; rank < threads; ++rank) job(rank);
-        return;
+    if (threads == 1 || total < ROWS_EACH * threads || longest > total / threads) {
+        Scratch all(m, rows, longest, threads);
+        run_together(threads, [&](const Worker& worker) { encode_range(work, all, worker, 0, count); });
+        return memory;
     }
-    Scratch all(m, rows, longest, threads);
-    Barrier barrier;
-    barrier.set(threads);
-    const auto job = [&](int rank) {
-        encode_range(state, source, positions, all, {rank, threads, &barrier, rank}, 0, state.rows);
-    };
-    if (threads > 1 && run_together(threads, job)) return;
-    encode_range(state, source, positions, all, {}, 0, state.rows);
+    std::vector<std::unique_ptr<Scratch>> own;
+    for (int i = 0; i < threads; ++i) own.push_back(std::make_unique<Scratch>(m, rows, longest, 1));
+    run_together(threads, [&](const Worker& worker) {
+        const auto border = [&](int rank) {  // sentences that begin in a worker's share of the tokens
+            if (rank == worker.size) return count;
+            const int token = static_cast<int>(static_cast<int64_t>(total) * rank / worker.size);
+            const auto place = std::lower_bound(memory->first.begin(), memory->first.end(), token);
+            return rank ? static_cast<int>(place - memory->first.begin()) : 0;
+        };
+        encode_range(work, *own[worker.rank], {}, border(worker.rank), border(worker.rank + 1));
+    });
+    return memory;
 }
 
 }  // namespace dragoman

@@ -75,8 +75,8 @@ struct Kernels {
     // log(sum(exp(row)))
     float (*log_sum_exp)(const float* row, int n);
     void (*subtract)(float* row, int n, float number);
-    // The `k` largest, largest first, of equal ones the first.
-    void (*top)(const float* row, int n, int k, float* values, int64_t* indices);
+    // The `k` largest of row - shift, largest first, of equal ones the first.
+    void (*top)(const float* row, int n, float shift, int k, float* values, int64_t* indices);
 };
 
 const Kernels* plain_kernels();

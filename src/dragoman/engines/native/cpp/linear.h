@@ -15,7 +15,7 @@ constexpr int PANEL = 2 * W;
 
 // Weights that are needed soon: for few rows to the nearest cache; for many, whose own numbers fill that, to the next.
 template <int ROWS>
-inline void call_ahead(const void* place) {
+inline void prefetch(const void* place) {
     __builtin_prefetch(place, 0, ROWS > 6 ? 2 : 3);
 }
 
@@ -81,10 +81,12 @@ struct Tiles<Kind, 0> {
 
 template <class Kind>
 void multiply(const Packed& w, const Operand& a, int row_0, int row_1, int panel_0, int panel_1, const Output& o) {
-    const int rows = row_1 - row_0, tiles = (rows + Kind::MOST - 1) / Kind::MOST;
+    const int64_t rows = row_1 - row_0;
+    const int tiles = static_cast<int>((rows + Kind::MOST - 1) / Kind::MOST);
     for (int panel = panel_0; panel < panel_1; ++panel)
         for (int i = 0; i < tiles; ++i) {
-            const int begin = row_0 + rows * i / tiles, end = row_0 + rows * (i + 1) / tiles;
+            const int begin = row_0 + static_cast<int>(rows * i / tiles);
+            const int end = row_0 + static_cast<int>(rows * (i + 1) / tiles);
             Tiles<Kind, Kind::MOST>::call(end - begin, w, a, begin, panel, o);
         }
 }

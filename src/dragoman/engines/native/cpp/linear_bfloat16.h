@@ -56,7 +56,7 @@ struct Bfloat16 {
     template <int ROWS>
     static void accumulate(const unsigned char* from, const unsigned char** rows, int pairs, IntVec (*sums)[2]) {
         for (int k = 0; k < pairs; ++k, from += PANEL * 4) {
-            call_ahead<ROWS>(from + AHEAD), call_ahead<ROWS>(from + AHEAD + 64);
+            prefetch<ROWS>(from + AHEAD), prefetch<ROWS>(from + AHEAD + 64);
             const __m512i w0 = _mm512_loadu_si512(from), w1 = _mm512_loadu_si512(from + 64);
             for (int r = 0; r < ROWS; ++r) {
                 int32_t two;

@@ -33,7 +33,7 @@ struct Float {
             sums[r][0] = sums[r][1] = Vec{};
         }
         for (int k = 0; k < w.in; ++k, from += PANEL) {
-            for (int i = 0; i < PANEL; i += 16) call_ahead<ROWS>(from + AHEAD + i);
+            for (int i = 0; i < PANEL; i += 16) prefetch<ROWS>(from + AHEAD + i);
             const Vec w0 = load(from), w1 = load(from + W);
             for (int r = 0; r < ROWS; ++r) {
                 const Vec x = splat(rows[r][k]);

@@ -122,7 +122,7 @@ struct Int8 {
     static void accumulate(const unsigned char* from, const unsigned char** rows, int groups, IntVec (*sums)[2]) {
 #if defined(__AVX512VNNI__)
         for (int k = 0; k < groups; ++k, from += PANEL * 4) {
-            call_ahead<ROWS>(from + AHEAD), call_ahead<ROWS>(from + AHEAD + 64);
+            prefetch<ROWS>(from + AHEAD), prefetch<ROWS>(from + AHEAD + 64);
             const __m512i w0 = _mm512_loadu_si512(from), w1 = _mm512_loadu_si512(from + 64);
             for (int r = 0; r < ROWS; ++r) {
                 const __m512i x = _mm512_set1_epi32(four(rows[r] + 4 * k));

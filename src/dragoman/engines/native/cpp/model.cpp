@@ -1,8 +1,10 @@
 #include "model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "guard.h"
 #include "processor.h"
 
 namespace dragoman {
@@ -10,11 +12,56 @@ namespace dragoman {
 namespace {
 
 constexpr size_t WEIGHTS_CHUNK = size_t{1} << 25;
+constexpr int64_t MOST = int64_t{1} << 30;    // rows of anything
+constexpr int64_t WIDEST = int64_t{1} << 24;  // numbers of a row
+constexpr int64_t BYTES = int64_t{1} << 17;   // products of bytes whose sum fits into 32 bits
+
+bool is_between(int64_t least, int64_t value, int64_t most) { return least <= value && value <= most; }
+
+void check_table(const DragomanTable& table, const char* otherwise) {
+    require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
+    require(is_between(0, table.layout, static_cast<int>(Layout::rotary_cross)), "there is no such layout of positions");
+}
+
+// What the rest of the packing relies on; sizes of matrices are checked as they come.
+const DragomanModel& checked(const DragomanModel& spec) {
+    const Kernels* kernels = kernels_at(spec.kernels);
+    require(kernels, "this processor has no such kernels");
+    require(is_between(0, spec.precision, 2), "there is no such precision");
+    require(spec.precision != static_cast<int>(Precision::bfloat16) || kernels->has_bfloat16,
+            "these kernels do not multiply bfloat16");
+    require(is_between(0, spec.activation, static_cast<int>(Activation::silu)), "there is no such activation");
+    for (const int32_t size : {spec.d_model, spec.d_ff, spec.heads, spec.d_k, spec.d_v})
+        require(is_between(1, size, WIDEST), "a size of the model is not between 1 and 2^24");
+    const int64_t queries = int64_t{spec.heads} * spec.d_k, mixed = int64_t{spec.heads} * spec.d_v;
+    require(queries + mixed <= WIDEST, "the heads are too wide");
+    require(spec.precision != static_cast<int>(Precision::int8) ||
+                std::max({int64_t{spec.d_model}, int64_t{spec.d_ff}, mixed}) <= BYTES,
+            "the model is too wide for int8");
+    require(is_between(0, spec.encoder_layers, 1 << 16) && is_between(0, spec.decoder_layers, 1 << 16),
+            "the model has too many layers");
+    require(spec.matrices && spec.norms, "the model has no weights");
+    const int64_t layers = int64_t{spec.encoder_layers} + spec.decoder_layers;
+    const int64_t crossing = spec.cross ? spec.decoder_layers : 0;
+    require(spec.matrix_count == 5 * layers + 3 * crossing + 1, "there are not as many matrices as the layers need");
+    require(spec.norm_count == 2 * layers + crossing + 2, "there are not as many norms as the layers need");
+    check_table(spec.target, "there is no table of targets");
+    if (spec.cross) check_table(spec.source, "there is no table of sources");
+    const bool rotary = std::max(spec.target.layout, spec.cross ? spec.source.layout : 0) >= 3;
+    require(!rotary || spec.d_k % 2 == 0, "rotary positions need heads of even width");
+    return spec;
+}
 
 }  // namespace
 
+void Table::check(const int64_t* ids, size_t given) const {
+    require(ids || !given, "there are no ids");
+    for (size_t i = 0; i < given; ++i)
+        if (ids[i] < 0 || ids[i] >= count) throw NoSuchToken();
+}
+
 Model::Model(const DragomanModel& spec)
-    : kernels(*kernels_at(spec.kernels)),
+    : kernels(*kernels_at(checked(spec).kernels)),
       precision(static_cast<Precision>(spec.precision)),
       d_model(spec.d_model),
       d_ff(spec.d_ff),
@@ -22,18 +69,17 @@ Model::Model(const DragomanModel& spec)
       pre_norm(spec.pre_norm != 0),
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
-      pad(spec.pad),
       source_positions(static_cast<Layout>(spec.source.layout), spec.d_model, spec.d_k),
       target_positions(static_cast<Layout>(spec.target.layout), spec.d_model, spec.d_k),
       nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
-    source = {spec.source.rows, spec.source.count, spec.source.scale};
+    if (cross) source = {spec.source.rows, spec.source.count, spec.source.scale};
     target = {spec.target.rows, spec.target.count, spec.target.scale};
     const DragomanMatrix* matrices = spec.matrices;
     const DragomanNorm* norms = spec.norms;
     encoder = stack(spec.encoder_layers, false, matrices, norms);
     decoder = stack(spec.decoder_layers, cross, matrices, norms);
-    generator = packed(*matrices);
+    generator = packed(*matrices, static_cast<int>(target.count), d_model);
     for (const Layer& layer : decoder.layers)
         for (const Packed* w : {&layer.query, &layer.key_value, &layer.output, &layer.cross_query, &layer.cross_output,
                                 &layer.inner, &layer.outer})
@@ -41,7 +87,14 @@ Model::Model(const DragomanModel& spec)
     work += static_cast<double>(generator.in) * generator.out;
 }
 
-Packed Model::packed(const DragomanMatrix& matrix) {
+void Model::check_rows(int64_t rows) const {
+    const int64_t widest = std::max({1, heads.count, queries() / 16, mixed() / 16});
+    require(rows <= MOST / widest, "there are too many rows");
+}
+
+Packed Model::packed(const DragomanMatrix& matrix, int out, int in) {
+    require(matrix.weight, "a matrix has no weights");
+    require(matrix.out == out && matrix.in == in, "a matrix is not of the size that the model needs");
     Packed w;
     w.precision = precision;
     w.in = matrix.in;
@@ -66,6 +119,7 @@ Norm Model::norm(const DragomanNorm& given) {
         std::memcpy(to, numbers, sizeof(float) * static_cast<size_t>(d_model));
         return to;
     };
+    require(std::isfinite(given.eps) && given.eps >= 0.0f, "the epsilon of a norm is no number from 0 on");
     return {copy(given.weight), copy(given.bias), given.eps};
 }
 
@@ -73,110 +127,24 @@ Stack Model::stack(int layers, bool has_cross, const DragomanMatrix*& matrices, 
     Stack made;
     for (int i = 0; i < layers; ++i) {
         Layer layer;
-        layer.query = packed(*matrices++);
-        layer.key_value = packed(*matrices++);
-        layer.output = packed(*matrices++);
+        layer.query = packed(*matrices++, queries(), d_model);
+        layer.key_value = packed(*matrices++, queries() + mixed(), d_model);
+        layer.output = packed(*matrices++, d_model, mixed());
         layer.attention_norm = norm(*norms++);
         if (has_cross) {
-            layer.cross_query = packed(*matrices++);
-            layer.cross_key_value = packed(*matrices++);
-            layer.cross_output = packed(*matrices++);
+            layer.cross_query = packed(*matrices++, queries(), d_model);
+            layer.cross_key_value = packed(*matrices++, queries() + mixed(), d_model);
+            layer.cross_output = packed(*matrices++, d_model, mixed());
             layer.cross_norm = norm(*norms++);
         }
-        layer.inner = packed(*matrices++);
-        layer.outer = packed(*matrices++);
+        layer.inner = packed(*matrices++, d_ff, d_model);
+        layer.outer = packed(*matrices++, d_model, d_ff);
         layer.feed_forward_norm = norm(*norms++);
         made.layers.push_back(layer);
     }
     made.has_end = norms->present != 0;
     made.end = norm(*norms++);
     return made;
-}
-
-Scratch::Scratch(const Model& m, int row_count, int reach_count, int members)
-    : x_stride(apart(m.d_model)),
-      query_stride(apart(m.queries())),
-      mixed_stride(apart(m.mixed())),
-      inner_stride(apart(m.d_ff)),
-      operand_stride(m.kernels.operand_bytes(m.precision, std::max({m.d_model, m.mixed(), m.d_ff}))),
-      rows(row_count),
-      reach((reach_count + 3 + 15) / 16 * 16),
-      arena_(1 << 20) {
-    const size_t n = static_cast<size_t>(rows), some = static_cast<size_t>(members);
-    x = arena_.take<float>(n * x_stride);
-    query = arena_.take<float>(n * query_stride);
-    mixed = arena_.take<float>(n * mixed_stride);
-    inner = arena_.take<float>(n * inner_stride);
-    key_value = arena_.take<float>(n * m.key_values());
-    row = arena_.take<float>(some * m.d_model);
-    scores_each = static_cast<size_t>(std::max(m.heads.count, QUERIES)) * reach;
-    scores = arena_.take<float>(some * scores_each);
-    positions = arena_.take<const float*>(some * reach);
-    operand = arena_.take<unsigned char>(n * operand_stride);
-    scale = arena_.take<float>(n);
-    offset = arena_.take<int32_t>(n);
-}
-
-void State::make_memory() {
-    const int positions = first.empty() ? 0 : first.back() + tokens.back();
-    for (size_t i = 0; i < model.decoder.layers.size(); ++i)
-        memory.push_back(memory_arena_.take<float>(static_cast<size_t>(positions) * model.key_values()));
-}
-
-// Keys and values stay where they are: a row only remembers where its past is.
-void State::reorder(const int64_t* indices, int count) {
-    std::vector<std::vector<int>> new_past(count);
-    std::vector<int> new_sentence(count);
-    for (int i = 0; i < count; ++i) {
-        new_sentence[i] = sentence[indices[i]];
-        if (length > 0) new_past[i] = past[indices[i]];
-    }
-    past = std::move(new_past);
-    sentence = std::move(new_sentence);
-    rows = count;
-}
-
-// Room for the keys and values of one more step.
-void State::grow() {
-    const size_t size = model.decoder.layers.size() * rows * model.key_values();
-    blocks.push_back({arena_.take<float>(size), rows});
-    past.resize(rows);
-    for (int row = 0; row < rows; ++row) past[row].push_back(row);
-}
-
-Scratch& State::scratch(int members) {
-    int reach = length + 4;
-    for (int count : tokens) reach = std::max(reach, count + 3);
-    if (!scratch_ || scratch_->rows < rows || scratch_->reach < reach || members_ < members) {
-        scratch_.reset();
-        scratch_ = std::make_unique<Scratch>(model, rows, std::max(64, 2 * reach), members);
-        members_ = members;
-    }
-    return *scratch_;
-}
-
-float* State::logits(size_t count) {
-    if (logits_.size() < count) logits_.resize(count);
-    return logits_.data();
-}
-
-std::unique_ptr<State> run_start(const Model& m, const int64_t* ids, int batch, int width, const float* positions,
-                                 int threads) {
-    auto state = std::make_unique<State>(m, batch);
-    if (m.cross) {
-        if (!positions) positions = m.source_positions.rows(width);
-        m.encoding.run(batch * width + 1, m.useful(batch * width, threads),
-                       [&](int some) { encode(*state, ids, width, positions, some); });
-    }
-    return state;
-}
-
-void run_step(State& state, const Step& given, int threads) {
-    const Model& m = state.model;
-    Step step = given;
-    if (!step.position)
-        step.position = m.target_positions.rows(state.length + 1) + size_t{1} * state.length * m.target_positions.width;
-    m.decoding.run(state.rows, m.useful(state.rows, threads), [&](int some) { decode(state, step, some); });
 }
 
 }  // namespace dragoman

@@ -1,11 +1,11 @@
-// One pass of some rows through layers, by one or several members who share the work of each stage.
+// One pass of some rows through layers, by one or several workers who share the work of each stage.
 #pragma once
 
 #include <algorithm>
 #include <initializer_list>
 
-#include "model.h"
-#include "team.h"
+#include "state.h"
+#include "threads.h"
 
 namespace dragoman {
 
@@ -16,23 +16,23 @@ struct Product {
 
 class Pass {
   public:
-    Pass(const Model& model, Scratch& scratch, Member member, int row_0, int row_1)
-        : m(model), s(scratch), member_(member), row_0(row_0), row_1(row_1) {}
+    Pass(const Model& model, Scratch& scratch, Worker worker, int row_0, int row_1)
+        : m(model), s(scratch), worker_(worker), row_0(row_0), row_1(row_1) {}
 
     // x = embedding of an id at a position
     void embed(const Table& table, const Positions& positions, int row, int64_t id, const float* position) {
-        const float* added = positions.turns() ? m.nothing.data() : position;
+        const float* added = positions.rotary() ? m.nothing.data() : position;
         m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
     }
 
-    // Turns queries by the angles of their positions, and keys in as many rows `width` apart, if there are any.
+    // Rotates queries by the angles of their positions, and keys in rows of that stride, if there are any.
     template <class Position>
-    void turn(float* queries, float* keys, size_t width, Position position) {
+    void rotate(float* queries, float* keys, size_t width, Position position) {
         for (int row = begin(); row < end(); ++row) {
-            if (queries) turn_row(queries + row * s.query_stride, position(row));
-            if (keys) turn_row(keys + row * width, position(row));
+            if (queries) rotate_row(queries + row * s.query_stride, position(row));
+            if (keys) rotate_row(keys + row * width, position(row));
         }
-        member_.wait();
+        worker_.wait();
     }
 
     // What a sublayer with this norm reads. Pre-norm: the norm of x. Post-norm: x itself, once the norm that is still
@@ -54,7 +54,7 @@ class Pass {
     Operand operand(const float* data, int width, size_t stride) {
         if (m.precision == Precision::float32) return plain(data, stride);
         for (int row = begin(); row < end(); ++row) prepare(row, data + row * stride, width);
-        member_.wait();
+        worker_.wait();
         return packed();
     }
 
@@ -62,14 +62,14 @@ class Pass {
     void multiply(const Operand& a, std::initializer_list<Product> products) {
         int panels = 0, passed = 0;
         for (const Product& p : products) panels += p.weights.panels;
-        const int first = member_.begin(panels), last = member_.end(panels);
+        const int first = worker_.begin(panels), last = worker_.end(panels);
         for (const Product& p : products) {
             const int from = first > passed ? first - passed : 0;
             const int to = last - passed < p.weights.panels ? last - passed : p.weights.panels;
             if (from < to) m.kernels.linear(p.weights, a, row_0, row_1, from, to, p.output);
             passed += p.weights.panels;
         }
-        member_.wait();
+        worker_.wait();
     }
 
     Output to_query() const { return {s.query, s.query_stride, Activation::none, false}; }
@@ -80,10 +80,10 @@ class Pass {
     template <class Positions, class Together>
     void attend(Positions positions, Together together) {
         const int heads = m.heads.count;
-        const int items = (row_1 - row_0) * heads, end = member_.end(items);
-        const float** where = s.positions + static_cast<size_t>(member_.lane) * s.reach;
-        float* scores = s.scores + static_cast<size_t>(member_.lane) * s.scores_each;
-        for (int item = member_.begin(items); item < end;) {
+        const int items = (row_1 - row_0) * heads, end = worker_.end(items);
+        const float** where = s.positions + static_cast<size_t>(worker_.thread) * s.reach;
+        float* scores = s.scores + static_cast<size_t>(worker_.thread) * s.scores_each;
+        for (int item = worker_.begin(items); item < end;) {
             const int row = row_0 + item / heads, head = item % heads, left = end - item;
             const bool whole = head == 0 && left >= heads;  // some rows, else some heads of one row
             const int rows = whole ? std::min(together(row) - row, left / heads) : 1;
@@ -95,7 +95,7 @@ class Pass {
                              s.mixed + row * s.mixed_stride, s.mixed_stride);
             item += whole ? rows * heads : last - head;
         }
-        member_.wait();
+        worker_.wait();
     }
 
     void attention_output(const Packed& output) {
@@ -112,16 +112,16 @@ class Pass {
     }
 
     float* x(int row) const { return s.x + row * s.x_stride; }
-    int begin() const { return row_0 + member_.begin(row_1 - row_0); }
-    int end() const { return row_0 + member_.end(row_1 - row_0); }
-    void wait() const { member_.wait(); }
+    int begin() const { return row_0 + worker_.begin(row_1 - row_0); }
+    int end() const { return row_0 + worker_.end(row_1 - row_0); }
+    void wait() const { worker_.wait(); }
 
     const Model& m;
     Scratch& s;
 
   private:
     // Columns 2i and 2i + 1 of each head are a complex number; `angles` has a sine and a cosine for each.
-    void turn_row(float* row, const float* angles) const {
+    void rotate_row(float* row, const float* angles) const {
         for (int head = 0; head < m.heads.count; ++head, row += m.heads.d_k)
             for (int i = 0; i < m.heads.d_k; i += 2) {
                 const float sine = angles[i], cosine = angles[i + 1], a = row[i], b = row[i + 1];
@@ -133,7 +133,7 @@ class Pass {
     Operand prepared(const Norm* due, const Norm* norm, float* outputs = nullptr) {
         const bool copied = norm || m.precision != Precision::float32;
         if (!copied && !due && !outputs) return plain(s.x, s.x_stride);
-        float* normed = s.row + static_cast<size_t>(member_.lane) * m.d_model;
+        float* normed = s.row + static_cast<size_t>(worker_.thread) * m.d_model;
         for (int row = begin(); row < end(); ++row) {
             const float* from = x(row);
             if (due) m.kernels.norm(from, m.d_model, due->weight, due->bias, due->eps, x(row));
@@ -141,7 +141,7 @@ class Pass {
             if (copied) prepare(row, norm ? normed : from, m.d_model);
             if (outputs) std::copy_n(norm ? normed : from, m.d_model, outputs + static_cast<size_t>(row) * m.d_model);
         }
-        member_.wait();
+        worker_.wait();
         return copied ? packed() : plain(s.x, s.x_stride);
     }
 
@@ -154,7 +154,7 @@ class Pass {
         return {reinterpret_cast<const unsigned char*>(data), sizeof(float) * stride, nullptr, nullptr};
     }
 
-    Member member_;
+    Worker worker_;
     int row_0, row_1;
     const Norm* due_ = nullptr;
 };

@@ -31,9 +31,9 @@ void Positions::fill(int position, float* row) const {
     const int sines = static_cast<int>(wavelengths_.size());
     for (int i = 0; i < sines; ++i) {
         const double angle = position / wavelengths_[i];
-        const bool apart = layout_ == Layout::concatenated;
-        row[apart ? i : 2 * i] = static_cast<float>(std::sin(angle));
-        if (2 * i + 1 < width) row[apart ? sines + i : 2 * i + 1] = static_cast<float>(std::cos(angle));
+        const bool split = layout_ == Layout::concatenated;
+        row[split ? i : 2 * i] = static_cast<float>(std::sin(angle));
+        if (2 * i + 1 < width) row[split ? sines + i : 2 * i + 1] = static_cast<float>(std::cos(angle));
     }
 }
 

@@ -1,5 +1,5 @@
 // Sinusoids of positions (paper 3.5), made when they are first needed: rows added to tokens, or the angles by which
-// rotary positions turn queries and keys.
+// rotary positions rotate queries and keys.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rota
 
 class Positions {
   public:
-    // Rows are as wide as what they are added to, or as a head's queries where they turn those.
+    // Rows are as wide as what they are added to, or as a head's queries where they rotate those.
     Positions(Layout layout, int d_model, int d_k);
 
     // Rows [0, count), `width` numbers each; they stay where they are.
     const float* rows(int count);
-    bool turns() const { return layout_ >= Layout::rotary; }
-    bool turns_cross() const { return layout_ == Layout::rotary_cross; }
+    Layout layout() const { return layout_; }
+    bool rotary() const { return layout_ >= Layout::rotary; }
+    bool rotary_cross() const { return layout_ == Layout::rotary_cross; }
 
     const int width;
 

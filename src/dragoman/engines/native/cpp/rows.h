@@ -58,13 +58,14 @@ void insert(float value, int64_t index, int kept, float* values, int64_t* indice
     indices[place] = index;
 }
 
-void top_row(const float* row, int n, int k, float* values, int64_t* indices) {
-    for (int i = 0; i < k; ++i) insert(row[i], i, i, values, indices);
+// Equal is what is equal after the subtraction, which rounds.
+void top_row(const float* row, int n, float shift, int k, float* values, int64_t* indices) {
+    for (int i = 0; i < k; ++i) insert(row[i] - shift, i, i, values, indices);
     for (int i = k; i < n; i += W) {
         const int left = n - i < W ? n - i : W;
-        if (!any_above(load_some(row + i, left, -INFINITY), values[k - 1])) continue;
+        if (!any_above(load_some(row + i, left, -INFINITY) - shift, values[k - 1])) continue;
         for (int j = i; j < i + left; ++j)
-            if (row[j] > values[k - 1]) insert(row[j], j, k - 1, values, indices);
+            if (row[j] - shift > values[k - 1]) insert(row[j] - shift, j, k - 1, values, indices);
     }
 }
 

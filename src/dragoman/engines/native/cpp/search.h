@@ -1,26 +1,45 @@
-// Greedy and beam search over a model. The searches in Python, in `decoding`, are the oracle: both do the same in the
-// same order and find the same, bit by bit.
+// A running search: sentences come between steps and leave when they are done, each with its own options. What one
+// gets depends neither on the others nor on when it came.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <vector>
 
-#include "model.h"
+#include "group.h"
 
 namespace dragoman {
 
-// A finished output: its tokens, the last of which ends it, and the log-probability of each.
-struct Hypothesis {
-    std::vector<int64_t> tokens;
-    std::vector<float> values;
-    double score = 0.0;  // what outputs are ranked by
+class Search {
+  public:
+    Search(const Model& model, int threads);
+
+    std::atomic_flag used = ATOMIC_FLAG_INIT;
+
+    // Returns the number of the first; the others follow.
+    int64_t admit(const DragomanSentence* sentences, int count);
+    // Up to so many steps; none after one that finishes a sentence, if that is wanted.
+    void advance(int steps, bool until_finished);
+    int live() const;
+    // In the order of their numbers.
+    std::vector<Finished> take();
+    bool cancel(int64_t number);
+
+  private:
+    struct Part {
+        Group group;
+        std::vector<Finished> finished;
+    };
+
+    void add(std::vector<std::unique_ptr<Sentence>> sentences, int parts);
+    Group& roomiest(int beam_size);
+    Group& more();
+
+    const Model& model_;
+    const int threads_;
+    int64_t next_ = 0;
+    std::vector<std::unique_ptr<Part>> parts_;
+    std::vector<Finished> finished_;
 };
-
-using Found = std::vector<std::vector<Hypothesis>>;  // of each sentence, best first
-
-// Thrown where a model gives what is no number.
-struct NotANumber {};
-
-// Outputs for sentences ids [batch, width], padded. A sentence for which everything is impossible has none.
-Found search(const Model& model, const int64_t* ids, int batch, int width, const DragomanSearch& options, int threads);
 
 }  // namespace dragoman

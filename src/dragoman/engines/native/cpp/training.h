@@ -15,7 +15,7 @@ struct Drop {
     float scale = 1.0f;
 };
 
-// Sentences of queries and of keys: rows [starts[i], starts[i + 1]) of matrices whose rows lie so many numbers apart.
+// Sentences of queries and of keys: rows [starts[i], starts[i + 1]) of matrices whose rows have these strides.
 struct Attention {
     const float *query, *key, *value;
     const int32_t *query_starts, *key_starts;
@@ -32,6 +32,7 @@ struct AttentionGradients {
 };
 
 struct TrainingKernels {
+    int lanes;  // of a vector
     // Rows [begin, end) of sum = x + dropped(z + bias), out = norm(sum); z may be null. `sum` may be z.
     void (*add_norm)(const float* z, const float* bias, const float* x, const float* gain, const float* offset,
                      float eps, const Drop&, int begin, int end, int d, float* sum, float* out, float* moments);

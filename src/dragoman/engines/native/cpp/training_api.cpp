@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <initializer_list>
+#include <mutex>
 #include <vector>
 
-#include "team.h"
+#include "guard.h"
+#include "threads.h"
 
 namespace dragoman {
 
@@ -18,7 +22,58 @@ struct Training {
     const TrainingKernels* kernels = nullptr;
 };
 
-const Training& training_of(const void* handle) { return *static_cast<const Training*>(handle); }
+constexpr int MOST_THREADS = 1024;
+constexpr int ALIGNED = 16;  // all widths but the vocabulary's are multiples of it
+
+const Training& training_of(const void* handle) {
+    require(handle, "there are no kernels");
+    return *static_cast<const Training*>(handle);
+}
+
+// Runs an export on the kernels and on so many threads.
+template <class Work>
+int32_t on(const void* handle, int32_t threads, const Work& work) {
+    return guarded([&] {
+        const Training& t = training_of(handle);
+        require(threads >= 1, "there is no thread");
+        work(t, std::min(threads, MOST_THREADS));
+    });
+}
+
+// Throws unless there are numbers for rows of this width.
+void check_rows(int32_t rows, int32_t d, std::initializer_list<const void*> needed) {
+    require(rows >= 0, "there are fewer than no rows");
+    require(d > 0 && d % ALIGNED == 0 && d <= 1 << 24, "a width is no multiple of 16");
+    for (const void* place : needed) require(place || rows == 0, "numbers are missing");
+}
+
+void check_labels(const int64_t* labels, int32_t rows, int32_t vocabulary, std::initializer_list<const void*> needed) {
+    require(rows >= 0 && vocabulary > 0, "there are fewer than no rows, or no vocabulary");
+    for (const void* place : needed) require(place || rows == 0, "numbers are missing");
+    require(labels || rows == 0, "there are no labels");
+    for (int32_t row = 0; row < rows; ++row)
+        if (labels[row] < 0 || labels[row] >= vocabulary) throw NoSuchToken();
+}
+
+void check_attention(const TrainingKernels& kernels, const Attention* given) {
+    require(given, "there is no attention");
+    const Attention& a = *given;
+    require(a.sentences >= 0 && a.heads > 0 && a.width > 0 && a.width % ALIGNED == 0, "heads are no multiple of 16 wide");
+    require(int64_t{a.heads} * a.width <= std::min({a.query_stride, a.key_stride, 1 << 24}), "rows overlap");
+    require(a.lanes > 0 && a.lanes % kernels.lanes == 0 && a.lanes <= 1 << 10, "lanes are no multiple of a vector's");
+    require(a.query_starts && a.key_starts && a.weight_starts, "it is not said where sentences begin");
+    require(a.query_starts[0] >= 0 && a.key_starts[0] >= 0 && a.weight_starts[0] >= 0, "a sentence begins before the first");
+    for (int32_t i = 0; i < a.sentences; ++i) {
+        const int64_t queries = int64_t{a.query_starts[i + 1]} - a.query_starts[i];
+        const int64_t keys = int64_t{a.key_starts[i + 1]} - a.key_starts[i];
+        const int64_t across = (keys + a.lanes - 1) / a.lanes * a.lanes;
+        require(queries >= 0 && keys >= 0 && across * a.width <= INT32_MAX, "a sentence ends before it begins, or is too long");
+        require(!a.causal || queries <= keys, "a causal sentence has more queries than keys");
+        require(a.weight_starts[i + 1] - a.weight_starts[i] >= a.heads * queries * across, "weights overlap");
+    }
+    const bool empty = a.sentences == 0 || a.query_starts[a.sentences] == 0;
+    require(empty || (a.query && a.key && a.value && a.weights && a.output), "numbers are missing");
+}
 
 const TrainingKernels* training_at(int32_t index) {
     if (index == 0) return plain_training();
@@ -34,20 +89,29 @@ const TrainingKernels* training_at(int32_t index) {
     return nullptr;
 }
 
-// job(rank) for each rank below `threads`, whoever does it: a team may be smaller than asked for.
+// job(rank) for each rank below `threads`, whoever does it: there may be fewer threads. What a job throws is thrown
+// here, whoever's thread it was.
 template <class Job>
 void together(const Training& t, int threads, const Job& job) {
     struct Shared {
         const Job& job;
         int threads;
         std::atomic<int> next{0};
+        std::mutex mutex;
+        std::exception_ptr error;
         static void work(void* self) {
             Shared& shared = *static_cast<Shared*>(self);
-            for (int rank; (rank = shared.next++) < shared.threads;) shared.job(rank);
+            try {
+                for (int rank; (rank = shared.next++) < shared.threads;) shared.job(rank);
+            } catch (...) {
+                std::lock_guard<std::mutex> lock(shared.mutex);
+                if (!shared.error) shared.error = std::current_exception();
+            }
         }
-    } shared{job, threads};
+    } shared{job, threads, {}, {}, {}};
     if (threads > 1 && t.parallel) t.parallel(Shared::work, &shared, static_cast<unsigned>(threads), 0);
-    else if (threads < 2 || !run_together(threads, [&](int) { Shared::work(&shared); })) Shared::work(&shared);
+    else run_together(threads, [&](const Worker&) { Shared::work(&shared); });
+    if (shared.error) std::rethrow_exception(shared.error);
 }
 
 int part(int64_t count, int rank, int threads) { return static_cast<int>(count * rank / threads); }
@@ -114,70 +178,96 @@ const void* dragoman_training(void* parallel, int32_t kernels) {
     return &made[kernels];
 }
 
-void dragoman_add_norm(const void* handle, const float* z, const float* bias, const float* x, const float* gain,
-                       const float* offset, float eps, const Drop* drop, int32_t rows, int32_t d, float* sum,
-                       float* out, float* moments, int32_t threads) {
-    const Training& t = training_of(handle);
-    share(t, rows, threads, [&](int begin, int end) {
-        t.kernels->add_norm(z, bias, x, gain, offset, eps, *drop, begin, end, d, sum, out, moments);
+int32_t dragoman_add_norm(const void* handle, const float* z, const float* bias, const float* x, const float* gain,
+                          const float* offset, float eps, const Drop* drop, int32_t rows, int32_t d, float* sum,
+                          float* out, float* moments, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_rows(rows, d, {bias, x, gain, offset, drop, sum, out, moments});
+        share(t, rows, some, [&](int begin, int end) {
+            t.kernels->add_norm(z, bias, x, gain, offset, eps, *drop, begin, end, d, sum, out, moments);
+        });
     });
 }
 
-void dragoman_add_norm_back(const void* handle, const float* grad, const float* grad_sum, const float* sum,
-                            const float* moments, const float* gain, const Drop* drop, int32_t rows, int32_t d,
-                            float* grad_x, float* grad_z, float* sums, int32_t threads) {
-    const Training& t = training_of(handle);
-    share_sums(t, rows, threads, 3 * d, sums, [&](int begin, int end, float* own) {
-        t.kernels->add_norm_back(grad, grad_sum, sum, moments, gain, *drop, begin, end, d, grad_x, grad_z, own);
+int32_t dragoman_add_norm_back(const void* handle, const float* grad, const float* grad_sum, const float* sum,
+                               const float* moments, const float* gain, const Drop* drop, int32_t rows, int32_t d,
+                               float* grad_x, float* grad_z, float* sums, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_rows(rows, d, {grad, sum, moments, gain, drop, grad_x});
+        require(sums, "numbers are missing");
+        share_sums(t, rows, some, 3 * d, sums, [&](int begin, int end, float* own) {
+            t.kernels->add_norm_back(grad, grad_sum, sum, moments, gain, *drop, begin, end, d, grad_x, grad_z, own);
+        });
     });
 }
 
-void dragoman_relu(const void* handle, float* h, const float* bias, const Drop* drop, int32_t rows, int32_t d,
-                   int32_t threads) {
-    const Training& t = training_of(handle);
-    share(t, rows, threads, [&](int begin, int end) { t.kernels->relu(h, bias, *drop, begin, end, d); });
-}
-
-void dragoman_relu_back(const void* handle, float* grad, const float* h, float scale, int32_t rows, int32_t d,
-                        float* sums, int32_t threads) {
-    const Training& t = training_of(handle);
-    share_sums(t, rows, threads, d, sums, [&](int begin, int end, float* own) {
-        t.kernels->relu_back(grad, h, scale, begin, end, d, own);
+int32_t dragoman_relu(const void* handle, float* h, const float* bias, const Drop* drop, int32_t rows, int32_t d,
+                      int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_rows(rows, d, {h, bias, drop});
+        share(t, rows, some, [&](int begin, int end) { t.kernels->relu(h, bias, *drop, begin, end, d); });
     });
 }
 
-void dragoman_column_sums(const void* handle, const float* x, int32_t rows, int32_t d, float* sums, int32_t threads) {
-    const Training& t = training_of(handle);
-    share_sums(t, rows, threads, d, sums,
-               [&](int begin, int end, float* own) { t.kernels->column_sums(x, begin, end, d, own); });
-}
-
-void dragoman_attend(const void* handle, const Attention* attention, int32_t threads) {
-    const Training& t = training_of(handle);
-    each_sentence(t, *attention, threads, [&](int i, float* room) { t.kernels->attend(*attention, i, room); });
-}
-
-void dragoman_attend_back(const void* handle, const Attention* attention, const AttentionGradients* gradients,
-                          int32_t threads) {
-    const Training& t = training_of(handle);
-    each_sentence(t, *attention, threads,
-                  [&](int i, float* room) { t.kernels->attend_back(*attention, *gradients, i, room); });
-}
-
-void dragoman_cross_entropy(const void* handle, float* logits, const int64_t* labels, int32_t rows, int32_t vocabulary,
-                            float smoothing, double* totals, int32_t threads) {
-    const Training& t = training_of(handle);
-    add_losses(t, labels, rows, threads, totals, [&](int row, double* sums) {
-        float* place = logits + static_cast<size_t>(row) * vocabulary;
-        return t.kernels->cross_entropy(place, vocabulary, labels[row], smoothing, sums);
+int32_t dragoman_relu_back(const void* handle, float* grad, const float* h, float scale, int32_t rows, int32_t d,
+                           float* sums, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_rows(rows, d, {grad, h});
+        require(sums, "numbers are missing");
+        share_sums(t, rows, some, d, sums, [&](int begin, int end, float* own) {
+            t.kernels->relu_back(grad, h, scale, begin, end, d, own);
+        });
     });
 }
 
-void dragoman_agreement(const void* handle, float* first, float* second, const int64_t* labels, int32_t rows,
-                        int32_t vocabulary, float smoothing, float weight, double* totals, int32_t threads) {
-    const Training& t = training_of(handle);
-    add_losses(t, labels, rows, threads, totals, [&](int row, double* sums) {
-        const size_t at = static_cast<size_t>(row) * vocabulary;
-        return t.kernels->agreement(first + at, second + at, vocabulary, labels[row], smoothing, weight, sums);
+int32_t dragoman_column_sums(const void* handle, const float* x, int32_t rows, int32_t d, float* sums,
+                             int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_rows(rows, d, {x});
+        require(sums, "numbers are missing");
+        share_sums(t, rows, some, d, sums,
+                   [&](int begin, int end, float* own) { t.kernels->column_sums(x, begin, end, d, own); });
+    });
+}
+
+int32_t dragoman_attend(const void* handle, const Attention* attention, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_attention(*t.kernels, attention);
+        each_sentence(t, *attention, some, [&](int i, float* room) { t.kernels->attend(*attention, i, room); });
+    });
+}
+
+int32_t dragoman_attend_back(const void* handle, const Attention* attention, const AttentionGradients* gradients,
+                             int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_attention(*t.kernels, attention);
+        require(gradients && gradients->output && gradients->query && gradients->key && gradients->value,
+                "numbers are missing");
+        each_sentence(t, *attention, some,
+                      [&](int i, float* room) { t.kernels->attend_back(*attention, *gradients, i, room); });
+    });
+}
+
+int32_t dragoman_cross_entropy(const void* handle, float* logits, const int64_t* labels, int32_t rows,
+                               int32_t vocabulary, float smoothing, double* totals, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_labels(labels, rows, vocabulary, {logits});
+        require(totals, "numbers are missing");
+        add_losses(t, labels, rows, some, totals, [&](int row, double* sums) {
+            float* place = logits + static_cast<size_t>(row) * vocabulary;
+            return t.kernels->cross_entropy(place, vocabulary, labels[row], smoothing, sums);
+        });
+    });
+}
+
+int32_t dragoman_agreement(const void* handle, float* first, float* second, const int64_t* labels, int32_t rows,
+                           int32_t vocabulary, float smoothing, float weight, double* totals, int32_t threads) {
+    return on(handle, threads, [&](const Training& t, int some) {
+        check_labels(labels, rows, vocabulary, {first, second});
+        require(totals, "numbers are missing");
+        add_losses(t, labels, rows, some, totals, [&](int row, double* sums) {
+            const size_t at = static_cast<size_t>(row) * vocabulary;
+            return t.kernels->agreement(first + at, second + at, vocabulary, labels[row], smoothing, weight, sums);
+        });
     });
 }

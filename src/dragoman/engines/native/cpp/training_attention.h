@@ -9,7 +9,7 @@ namespace {
 using dragoman::Attention;
 using dragoman::AttentionGradients;
 
-// A matrix whose numbers lie `row` apart from row to row and `column` apart from column to column.
+// A matrix whose strides are `row` from row to row and `column` from column to column.
 struct Strided {
     const float* data;
     int row, column;

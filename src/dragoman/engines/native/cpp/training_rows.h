@@ -163,16 +163,16 @@ int64_t cross_entropy_row(float* logits, int n, int64_t label, float smoothing, 
 
 int64_t agreement_row(float* first, float* second, int n, int64_t label, float smoothing, float weight, double* sums) {
     const Summary one = summary_of(first, n), two = summary_of(second, n);
-    Vec norms[2]{}, apart[2]{};  // sums of exponentials, and of them times how far the logits are apart
+    Vec norms[2]{}, distance[2]{};  // sums of exponentials, and of them times the distance of the logits
     for (int i = 0; i < n; i += W) {
         const Vec x = load_some(first + i, n - i) - one.top, y = load_some(second + i, n - i) - two.top;
         const Vec p = first_lanes(exponential(x), n - i, 0.0f), q = first_lanes(exponential(y), n - i, 0.0f);
         norms[0] += p, norms[1] += q;
-        apart[0] = fused(p, x - y, apart[0]), apart[1] = fused(q, x - y, apart[1]);
+        distance[0] = fused(p, x - y, distance[0]), distance[1] = fused(q, x - y, distance[1]);
     }
     const float norm_p = sum(norms[0]), norm_q = sum(norms[1]), log_p = std::log(norm_p), log_q = std::log(norm_q);
     // KL(p, q) and KL(q, p)
-    const float p_to_q = sum(apart[0]) / norm_p - (log_p - log_q), q_to_p = (log_p - log_q) - sum(apart[1]) / norm_q;
+    const float p_to_q = sum(distance[0]) / norm_p - (log_p - log_q), q_to_p = (log_p - log_q) - sum(distance[1]) / norm_q;
     const double logs = (static_cast<double>(log_p) + one.top + log_q + two.top) / 2;
     const double chosen = logs - (static_cast<double>(first[label]) + second[label]) / 2;
     const Vec share_p = splat(1.0f / norm_p), share_q = splat(1.0f / norm_q), even = splat(smoothing / n / 2);

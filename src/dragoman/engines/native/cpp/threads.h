@@ -10,19 +10,21 @@ namespace dragoman {
 // machine with other work to do does not stand still.
 class Barrier {
   public:
-    void set(int size) { size_ = size; }
+    explicit Barrier(int size) : size_(size) {}
     void wait();
+    void open() { open_.store(true, std::memory_order_release); }  // for good: somebody will never come
 
   private:
-    int size_ = 1;
+    const int size_;
     std::atomic<int> arrived_{0}, turn_{0};
+    std::atomic<bool> open_{false};
 };
 
 // One of those who work together on the same rows.
-struct Member {
+struct Worker {
     int rank = 0, size = 1;
     Barrier* barrier = nullptr;
-    int lane = 0;  // which of the threads it is; members of different groups have the same rank
+    int thread = 0;  // which of the threads it is; workers of different groups have the same rank
 
     void wait() const {
         if (size > 1) barrier->wait();
@@ -31,8 +33,8 @@ struct Member {
     int end(int count) const { return static_cast<int>(static_cast<long long>(count) * (rank + 1) / size); }
 };
 
-// Calls job(rank) for each rank below `threads`, on as many threads, and returns when all are done. If the threads are
-// at work for somebody else, it says no and calls nothing.
-bool run_together(int threads, const std::function<void(int)>& job);
+// Calls `job` once on each of up to `threads` threads and returns when all are done. There are fewer, at least the
+// caller's, where no more can be had or they are at work for somebody else. What a job throws is thrown here.
+void run_together(int threads, const std::function<void(const Worker&)>& job);
 
 }  // namespace dragoman

@@ -1,0 +1,126 @@
+// Exports: whole searches and running ones.
+#include <climits>
+#include <memory>
+#include <utility>
+
+#include "guard.h"
+#include "search.h"
+
+namespace dragoman {
+
+namespace {
+
+constexpr int MOST_THREADS = 1024;
+
+// What was found, as the caller reads it.
+struct Kept : DragomanFound {
+    explicit Kept(const std::vector<Finished>& found) {
+        for (const Finished& sentence : found) {
+            numbers_.push_back(sentence.number);
+            codes_.push_back(sentence.code);
+            counts_.push_back(static_cast<int32_t>(sentence.outputs.size()));
+            for (const Hypothesis& one : sentence.outputs) {
+                lengths_.push_back(static_cast<int32_t>(one.tokens.size()));
+                tokens_.insert(tokens_.end(), one.tokens.begin(), one.tokens.end());
+                values_.insert(values_.end(), one.values.begin(), one.values.end());
+            }
+        }
+        sentences = static_cast<int64_t>(numbers_.size());
+        numbers = numbers_.data();
+        codes = codes_.data();
+        counts = counts_.data();
+        lengths = lengths_.data();
+        tokens = tokens_.data();
+        values = values_.data();
+    }
+
+  private:
+    std::vector<int32_t> codes_, counts_, lengths_;
+    std::vector<int64_t> numbers_, tokens_;
+    std::vector<float> values_;
+};
+
+Search& search_of(void* handle) {
+    require(handle, "there is no search");
+    return *static_cast<Search*>(handle);
+}
+
+std::unique_ptr<Search> opened(const void* model, int32_t threads) {
+    require(model, "there is no model");
+    require(threads >= 1, "there is no thread");
+    return std::make_unique<Search>(*static_cast<const Model*>(model), std::min(threads, MOST_THREADS));
+}
+
+int64_t admitted(Search& search, const DragomanSentence* sentences, int32_t count) {
+    require(count >= 0 && (sentences || count == 0), "there are no sentences");
+    return search.admit(sentences, count);
+}
+
+}  // namespace
+
+}  // namespace dragoman
+
+using namespace dragoman;
+
+int32_t dragoman_search(const void* model, const DragomanSentence* sentences, int32_t count, int32_t threads,
+                        DragomanFound** found) {
+    return guarded([&] {
+        require(found, "there is no place for what is found");
+        *found = nullptr;
+        const auto search = opened(model, threads);
+        admitted(*search, sentences, count);
+        search->advance(INT_MAX, false);
+        *found = new Kept(search->take());
+    });
+}
+
+void dragoman_free_found(DragomanFound* found) { delete static_cast<Kept*>(found); }
+
+int32_t dragoman_open(const void* model, int32_t threads, void** search) {
+    return guarded([&] {
+        require(search, "there is no place for the search");
+        *search = nullptr;
+        *search = opened(model, threads).release();
+    });
+}
+
+int32_t dragoman_admit(void* handle, const DragomanSentence* sentences, int32_t count, int64_t* first) {
+    return guarded([&] {
+        Search& search = search_of(handle);
+        require(first, "there is no place for the number");
+        const Exclusive own(search.used);
+        *first = admitted(search, sentences, count);
+    });
+}
+
+int32_t dragoman_advance(void* handle, int32_t steps, int32_t until_finished, int32_t* live) {
+    return guarded([&] {
+        Search& search = search_of(handle);
+        require(live, "there is no place for the number");
+        require(steps >= 0, "there are fewer than no steps");
+        const Exclusive own(search.used);
+        search.advance(steps, until_finished != 0);
+        *live = search.live();
+    });
+}
+
+int32_t dragoman_take(void* handle, DragomanFound** found) {
+    return guarded([&] {
+        require(found, "there is no place for what is found");
+        *found = nullptr;
+        Search& search = search_of(handle);
+        const Exclusive own(search.used);
+        *found = new Kept(search.take());
+    });
+}
+
+int32_t dragoman_cancel(void* handle, int64_t number, int32_t* dropped) {
+    return guarded([&] {
+        Search& search = search_of(handle);
+        require(dropped, "there is no place for the answer");
+        const Exclusive own(search.used);
+        *dropped = search.cancel(number);
+    });
+}
+
+void dragoman_close(void* search) { delete static_cast<Search*>(search); }

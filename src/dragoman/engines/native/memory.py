@@ -1,0 +1,48 @@
+"""Where an array begins, for the compiled library, which trusts what it is told: the one place that checks it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+# An extent that may be any.
+ANY = -1
+
+
+def address_of(array: Any, kind: str, shape: tuple[int, ...], name: str, *, columns: bool = False) -> int:
+    """Return the address of the numbers of an array, a tensor or not, once it is sure that they are there.
+
+    Args:
+        array: has `shape`, `data_ptr` and `contiguous`, and unless it is float32 a `dtype`.
+        kind: the type of its numbers, `float32` or `int64`.
+        shape: what it must have; `ANY` is any extent.
+        name: of the array, for messages.
+        columns: rows may be columns of a wider matrix, which lie without gaps.
+
+    Raises:
+        TypeError: the numbers are of another type or not in the memory of the CPU.
+        ValueError: the shape is another, or there are gaps between the numbers.
+    """
+    found = _kind(getattr(array, "dtype", "float32"))
+    if found != kind:
+        raise TypeError(f"{name} must be {kind}, not {found}")
+    if getattr(array, "device", None) is not None and array.device.type != "cpu":
+        raise TypeError(f"{name} must be on the CPU, not on {array.device}")
+    sizes = tuple(array.shape)
+    if len(sizes) != len(shape) or any(wanted not in (ANY, size) for wanted, size in zip(shape, sizes, strict=True)):
+        wanted = ", ".join("any" if size == ANY else str(size) for size in shape)
+        raise ValueError(f"{name} must have the shape ({wanted}), not {sizes}")
+    whole = array.stride(1) == 1 and array.stride(0) >= sizes[1] if columns else _is_whole(array)
+    if not whole and 0 not in sizes:
+        raise ValueError(f"{name} must lie without gaps")
+    return array.data_ptr()
+
+
+def _is_whole(array: Any) -> bool:
+    known = getattr(array, "is_contiguous", None)
+    return known() if known is not None else array.contiguous() is array
+
+
+@functools.cache
+def _kind(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")

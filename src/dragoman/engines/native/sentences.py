@@ -1,0 +1,121 @@
+"""What whole searches are asked and what they find, as the compiled library reads and writes it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from ctypes import byref, c_int64
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dragoman.config import DecodingConfig
+from dragoman.engines.native.library import MOST, FoundSpec, Library, SentenceSpec
+
+FORMULAS = ("gnmt", "power", "reward")
+
+# The ids of an output and of what ends it, and the log-probability of each.
+Output = tuple[list[int], list[float]]
+
+
+class Finished(NamedTuple):
+    """A sentence that left a search.
+
+    Attributes:
+        number: the sentence's.
+        outputs: best first; none where every one is impossible, or there was an error.
+        error: FloatingPointError where the model gives NaN, MemoryError where there was not enough; else None.
+    """
+
+    number: int
+    outputs: list[Output]
+    error: Exception | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Sentences, and what is searched for.
+
+    Attributes:
+        rows: framed ids of each source; only their number counts without an encoder.
+        options: of each row, or one for all of them.
+        max_lengths: of each row's outputs.
+        prefixes: what each row's outputs must begin with, or nothing at all.
+        begin: the token before the first one.
+        end: the token after the last one.
+        never: tokens that are never emitted.
+    """
+
+    rows: Sequence[Sequence[int]]
+    options: DecodingConfig | Sequence[DecodingConfig]
+    max_lengths: Sequence[int]
+    prefixes: Sequence[Sequence[int]]
+    begin: int
+    end: int
+    never: Sequence[int]
+
+    def specs(self) -> tuple[Any, Any]:
+        """Return an array of `SentenceSpec`, and what must live as long as it is used.
+
+        Raises:
+            ValueError: there are not as many options, lengths or prefixes as rows.
+        """
+        count = len(self.rows)
+        each = [self.options] * count if isinstance(self.options, DecodingConfig) else self.options
+        prefixes = self.prefixes or [()] * count
+        ids = [id for row in self.rows for id in row]
+        places = [*ids, *(id for prefix in prefixes for id in prefix), *self.never]
+        kept = (c_int64 * len(places))(*places)
+        source = ctypes.addressof(kept)
+        prefix = source + 8 * len(ids)
+        never = source + 8 * (len(places) - len(self.never))
+        specs = []
+        for row, options, longest, forced in zip(self.rows, each, self.max_lengths, prefixes, strict=True):
+            specs.append(
+                SentenceSpec(
+                    source, prefix, never, self.begin, self.end, options.length_penalty,
+                    len(row), len(forced), len(self.never), options.beam_size, options.n_best,
+                    min(options.min_length, MOST), min(longest, MOST), min(options.no_repeat_ngram, MOST),
+                    FORMULAS.index(options.length_penalty_formula),
+                )
+            )  # fmt: skip
+            source += 8 * len(row)
+            prefix += 8 * len(forced)
+        return (SentenceSpec * count)(*specs), kept
+
+
+def take_found(library: Library, function: Any, *arguments: Any) -> list[Finished]:
+    """Return what a function of the library found, and free it there.
+
+    Args:
+        library: the library.
+        function: `search` or `take`, whose last argument is where to put it.
+        arguments: the others.
+
+    Raises:
+        IndexError: a token is not in the vocabulary.
+        MemoryError: there is not enough.
+        ValueError: it was given what it does not take.
+    """
+    found = ctypes.POINTER(FoundSpec)()
+    library.check(function(*arguments, byref(found)))
+    try:
+        return list(_finished(library, found.contents))
+    finally:
+        library.free_found(found)
+
+
+def _finished(library: Library, found: FoundSpec) -> Iterator[Finished]:
+    count = found.sentences
+    counts = found.counts[:count] if count else []
+    lengths = found.lengths[: sum(counts)] if any(counts) else []
+    total = sum(lengths)
+    tokens, values = (found.tokens[:total], found.values[:total]) if total else ([], [])
+    place, each = 0, iter(lengths)
+    for index, outputs in enumerate(counts):
+        some: list[Output] = []
+        for _ in range(outputs):
+            last = place + next(each)
+            some.append((tokens[place:last], values[place:last]))
+            place = last
+        code = found.codes[index]
+        yield Finished(found.numbers[index], some, library.error(code) if code else None)
