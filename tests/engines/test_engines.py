@@ -19,10 +19,11 @@ from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine
 from dragoman.engines.native import load_library
 from dragoman.engines.packed import multiplies_bytes
+from dragoman.engines.serial import serial_log_probabilities
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import SearchRequest, beam_search, greedy_search, score_serial
-from dragoman.text.tokenizer import EOS
+from dragoman.sequences import SPECIALS, Source, SourceBatch, sources_of
 
 LIBRARY = load_library()
 KERNELS = () if isinstance(LIBRARY, str) else tuple(kernel.name for kernel in LIBRARY.kernels)
@@ -61,11 +62,16 @@ class Case:
                 torch.nn.init.normal_(parameter, 0.5, 0.5)
         return model
 
-    def source(self) -> torch.Tensor:
-        ids = torch.zeros(len(self.lengths), max(self.lengths), dtype=torch.long)
-        for row, length in enumerate(self.lengths):
-            ids[row, :length] = torch.randint(4, self.config.source_vocab or 9, (length,))
-        return ids
+    def source(self) -> SourceBatch:
+        rows = [torch.randint(4, self.config.source_vocab or 9, (length,)) for length in self.lengths]
+        return SourceBatch.of_padded(torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), SPECIALS.pad)
+
+    def sources(self) -> list[Source]:
+        """Whose lengths are with what ends them."""
+        return sources_of([torch.randint(4, self.config.source_vocab or 9, (n - 1,)).tolist() for n in self.lengths])
+
+    def framed(self) -> SourceBatch:
+        return SourceBatch.of(self.sources())
 
 
 @st.composite
@@ -170,9 +176,9 @@ class InBytes(ModuleEngine):
         super().__init__(model)
         self.product = functools.partial(bytes_product, narrow=narrow)
 
-    def start(self, source: torch.Tensor) -> Any:
+    def start(self, sources: SourceBatch) -> Any:
         with mock.patch("torch.nn.functional.linear", self._linear):
-            return super().start(source)
+            return super().start(sources)
 
     def step(self, state: Any, tokens: torch.Tensor) -> Any:
         with mock.patch("torch.nn.functional.linear", self._linear):
@@ -254,18 +260,6 @@ def base_case(**changes: object) -> Case:
     return Case(ModelConfig.from_dict({**sizes, **changes}), (7, 3, 12, 1, 9), 6, 3)
 
 
-def asked(source: torch.Tensor, **options: object) -> SearchRequest:
-    lengths = [int((row != 0).sum()) - 1 for row in source]
-    return SearchRequest(source, lengths, DecodingConfig.from_dict(options))
-
-
-def framed(case: Case) -> torch.Tensor:
-    source = case.source()
-    for row, length in enumerate(case.lengths):
-        source[row, length - 1] = EOS
-    return source
-
-
 @pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize(
     "options", [{"beam_size": 1}, {"beam_size": 4, "n_best": 3}, {"beam_size": 3, "min_length": 4}]
@@ -274,8 +268,9 @@ def test_searches_find_the_same_outputs(make: Make, options: dict[str, int]) -> 
     case = base_case()
     model = case.model()
     search = greedy_search if options["beam_size"] == 1 else beam_search
-    request = asked(framed(case), max_length=15, no_repeat_ngram=3, **options)
-    expected, found = search(ModuleEngine(model), request), search(make(model, "float32"), request)
+    asked = DecodingConfig.from_dict({"max_length": 15, "no_repeat_ngram": 3, **options})
+    requests = [SearchRequest(source, asked) for source in case.sources()]
+    expected, found = search(ModuleEngine(model), requests), search(make(model, "float32"), requests)
     for one, other in zip(expected, found, strict=True):
         assert [h.tokens for h in other] == [h.tokens for h in one]
         assert [h.score for h in other] == pytest.approx([h.score for h in one], abs=1e-4)
@@ -285,7 +280,7 @@ def test_searches_find_the_same_outputs(make: Make, options: dict[str, int]) -> 
 def test_steps_agree_with_one_pass_over_long_outputs(make: Make) -> None:
     """200 positions: caches grow many times, positions go beyond the first table."""
     case = Case(base_case().config, (200, 64), 0, 1)
-    model, source = case.model(), framed(case)
+    model, source = case.model(), case.framed()
     engine = make(model, "float32")
     targets = [torch.randint(4, 61, (length,)).tolist() for length in (199, 130)]
     serial = score_serial(engine, source, targets)
@@ -301,11 +296,11 @@ def test_native_rows_do_not_know_their_batch_mates(precision: str) -> None:
         pytest.skip("this processor does not multiply bfloat16")
     case = base_case()
     engine = NativeEngine(case.model(), precision)
-    source = framed(case)
+    source = case.framed()
     tokens = torch.randint(4, 61, (4, len(source)))
 
     def steps(rows: list[int]) -> list[torch.Tensor]:
-        state, found = engine.start(source[rows]), []
+        state, found = engine.start(source.take(rows)), []
         for step in tokens:
             log_probs, state = engine.step(state, step[rows])
             found.append(log_probs)
@@ -328,7 +323,7 @@ def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
     def steps(threads: int, rows: int) -> list[torch.Tensor]:
         torch.set_num_threads(threads)
         try:
-            state, found = engine.start(source[:rows]), []
+            state, found = engine.start(source.take(range(rows))), []
             for step in tokens:
                 log_probs, state = engine.step(state, step[:rows])
                 found.append(log_probs)
@@ -375,7 +370,7 @@ def test_the_best_are_those_of_all_log_probabilities(precision: str) -> None:
     with torch.no_grad():
         model.generator.bias[20:40] = 9.0  # ties: the first ones win
         model.generator.weight[20:40] = model.generator.weight[20]
-    engine, source, banned = NativeEngine(model, precision), framed(case), torch.tensor([0, 2, 21])
+    engine, source, banned = NativeEngine(model, precision), case.framed(), torch.tensor([0, 2, 21])
     tokens = torch.full((len(source),), 2)
     every, _ = engine.step(engine.start(source), tokens)
     every = every.index_fill(1, banned, float("-inf"))
@@ -396,7 +391,7 @@ def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
     model = case.model()
     with torch.no_grad():
         getattr(model.decoder.layers[0].feed_forward.inner, name).view(-1)[3] = float("nan")
-    engine, source = make(model, precision), framed(case)
+    engine, source = make(model, precision), case.framed()
     tokens = torch.full((len(source),), 2)
     log_probs, _ = engine.step(engine.start(source), tokens)
     assert log_probs.isnan().all()
@@ -409,8 +404,9 @@ def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_source_of_nothing_but_padding_is_a_source(make: Make, precision: str) -> None:
     case = base_case()
-    model, source = case.model(), framed(case)
-    source[1] = 0
+    model, ids = case.model(), case.framed().ids
+    ids[1] = SPECIALS.pad
+    source = SourceBatch.of_padded(ids, SPECIALS.pad)
     tokens = torch.full((len(source),), 5)
     engine = make(model, precision)
     first, _ = engine.step(engine.start(source), tokens)
@@ -419,12 +415,23 @@ def test_a_source_of_nothing_but_padding_is_a_source(make: Make, precision: str)
     torch.testing.assert_close(first, expected, rtol=0, atol=1e-4 if precision == "float32" else 1.0)
 
 
+@pytest.mark.parametrize("make", [ModuleEngine, PackedEngine])
+def test_the_mask_alone_says_what_is_padding(make: Callable[[Transformer | CausalLM], ModuleEngine]) -> None:
+    """Whatever fills rows up, step by step and in one pass."""
+    case = base_case()
+    engine, usual = make(case.model()), case.framed()
+    filled = SourceBatch(usual.ids.masked_fill(~usual.mask, 60), usual.mask)
+    target = torch.randint(4, 61, (len(usual), 5))
+    for score in (engine.token_log_probabilities, functools.partial(serial_log_probabilities, engine)):
+        torch.testing.assert_close(score(filled, target), score(usual, target), rtol=0, atol=1e-5)
+
+
 @needs_library
 def test_ids_out_of_the_vocabulary_are_errors() -> None:
     case = base_case()
-    engine, source = NativeEngine(case.model()), framed(case)
+    engine, source = NativeEngine(case.model()), case.framed()
     with pytest.raises(IndexError):
-        engine.start(source + 60)
+        engine.start(SourceBatch(source.ids + 60, source.mask))
     with pytest.raises(IndexError):
         engine.step(engine.start(source), torch.tensor([1, 2, -1, 4, 5]))
     with pytest.raises(ValueError, match="5 rows needs as many tokens, got 2"):
@@ -434,7 +441,7 @@ def test_ids_out_of_the_vocabulary_are_errors() -> None:
 @pytest.mark.parametrize("make", ENGINES)
 def test_int8_scores_are_those_of_its_own_steps(make: Make) -> None:
     case = base_case()
-    engine, source = make(case.model(), "int8"), framed(case)
+    engine, source = make(case.model(), "int8"), case.framed()
     target = torch.randint(4, 61, (len(source), 5))
     scores = engine.token_log_probabilities(source, target)
     serial = score_serial(engine, source, target[:, 1:-1].tolist())

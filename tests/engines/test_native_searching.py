@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -12,14 +13,13 @@ from hypothesis import strategies as st
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.engines import ModuleEngine, NativeEngine
 from dragoman.engines.native import load_library
-from dragoman.engines.native.searching import search_rows, search_whole
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ModelError
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search, search
-from dragoman.search.hypothesis import IdRequest
-from dragoman.sequences import pad_rows
-from dragoman.text.tokenizer import EOS
+from dragoman.search.request import output_limit
+from dragoman.sequences import FRAME, NOTHING, SPECIALS, Frame, Source, SourceBatch, sources_of
 
 pytestmark = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 
@@ -73,25 +73,25 @@ class Wanted:
     """What is searched for. Only plain values are drawn: the check of types draws lots too, which is no strategy's."""
 
     rows: list[list[int]]
-    options: dict[str, object]
+    options: list[dict[str, object]]
     prefixes: list[list[int]]
+    picks: list[int]
 
-    def request(self, *, causal: bool) -> SearchRequest:
-        source = torch.empty(len(self.rows), 0, dtype=torch.long)
-        if self.rows and not causal:
-            source = pad_rows([[*row, EOS] for row in self.rows])
-        options = DecodingConfig.from_dict(self.options)
-        return SearchRequest(source, [len(row) for row in self.rows], options, self.prefixes)
+    def requests(self, *, causal: bool) -> list[SearchRequest]:
+        options = list(map(DecodingConfig.from_dict, self.options))
+        return [
+            SearchRequest(
+                NOTHING if causal else Source(tuple(row)), options[pick], tuple(prefix),
+                limit=output_limit(options[pick], len(row)) if causal else None,
+            )
+            for row, prefix, pick in zip(self.rows, self.prefixes, self.picks, strict=True)
+        ]  # fmt: skip
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
-    chosen = draw(weights())
-    tokens = st.integers(4, (chosen.config.target_vocab or 0) - 1)
-    rows = draw(st.lists(st.lists(tokens, max_size=7), max_size=5))
-    rows = [row for row in rows for _ in range(draw(st.integers(1, 2)))]  # some twice, which are encoded once
-    beam_size, min_length = draw(st.integers(1, 6)), draw(st.integers(0, 3))
-    options: dict[str, object] = {
+def one_search(draw: st.DrawFn, beam_sizes: st.SearchStrategy[int]) -> dict[str, object]:
+    beam_size, min_length = draw(beam_sizes), draw(st.integers(0, 3))
+    return {
         "beam_size": beam_size,
         "n_best": draw(st.integers(1, beam_size)),
         "length_penalty": draw(st.sampled_from([0.0, 0.6, 1.0, 2.0])),
@@ -101,30 +101,50 @@ def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
         "max_length_offset": 9,
         "no_repeat_ngram": draw(st.integers(0, 3)),
     }
-    prefixes = [draw(st.lists(tokens, max_size=3)) for _ in rows] if draw(st.booleans()) else []
-    return chosen, Wanted(rows, options, prefixes)
 
 
-def in_python(engine: NativeEngine, request: SearchRequest) -> list[list[Hypothesis]]:
-    return (greedy_search if request.options.beam_size == 1 else beam_search)(engine, request)
+@st.composite
+def searches(draw: st.DrawFn, kinds: int = 1) -> tuple[Weights, Wanted]:
+    chosen = draw(weights())
+    tokens = st.integers(4, (chosen.config.target_vocab or 0) - 1)
+    rows = draw(st.lists(st.lists(tokens, max_size=7), max_size=5))
+    rows = [row for row in rows for _ in range(draw(st.integers(1, 2)))]  # some twice, which are encoded once
+    options = [draw(one_search(st.integers(1, 6))) for _ in range(kinds)]
+    forced = draw(st.booleans())
+    prefixes = [draw(st.lists(tokens, max_size=3)) if forced else [] for _ in rows]
+    return chosen, Wanted(rows, options, prefixes, [draw(st.integers(0, kinds - 1)) for _ in rows])
+
+
+def in_python(engine: NativeEngine, requests: list[SearchRequest]) -> list[list[Hypothesis]]:
+    """One kind of search for all of them."""
+    return (greedy_search if requests and requests[0].options.beam_size == 1 else beam_search)(engine, requests)
+
+
+def whole(engine: NativeEngine) -> NativeSearcher:
+    found = engine.whole
+    assert found is not None
+    return found
 
 
 @settings(max_examples=40)
 @given(case=searches())
 def test_a_whole_search_finds_what_the_search_in_python_finds(case: tuple[Weights, Wanted]) -> None:
     chosen, wanted = case
-    engine, request = chosen.engine(), wanted.request(causal=chosen.config.family == "causal")
-    expected = in_python(engine, request)
-    assert search(engine, request) == expected
-    in_parts = search_rows(
-        engine.native,
-        engine.unpadded(request.source),
-        request.options,
-        request.max_lengths,
-        request.prefixes,
-        threads=3,
-    )
-    assert in_parts == expected
+    engine, requests = chosen.engine(), wanted.requests(causal=chosen.config.family == "causal")
+    expected = in_python(engine, requests)
+    assert search(engine, requests) == expected
+    assert whole(engine).search(requests, threads=3) == expected
+
+
+@settings(max_examples=40)
+@given(case=searches(kinds=3))
+def test_requests_with_other_options_in_one_batch_are_as_alone(case: tuple[Weights, Wanted]) -> None:
+    chosen, wanted = case
+    engine, requests = chosen.engine(), wanted.requests(causal=chosen.config.family == "causal")
+    expected = [found for request in requests for found in in_python(engine, [request])]
+    assert search(engine, requests) == expected
+    assert whole(engine).search(requests, threads=3) == expected
+    assert [found for request in requests for found in whole(engine).search([request])] == expected
 
 
 def random_engine(seed: int, **changes: object) -> NativeEngine:
@@ -143,14 +163,18 @@ def test_threads_and_batch_mates_change_nothing(beam_size: int) -> None:
     engine = random_engine(3)
     lengths = (3, 30, 11, 1, 17, 8, 25, 2) * 5  # more parts than threads
     sources = [torch.randint(4, 300, (length,)).tolist() for length in lengths]
-    request = IdRequest(sources, DecodingConfig(beam_size=beam_size, n_best=beam_size))
-    found = search_whole(engine.native, request, threads=2)
+    options = DecodingConfig(beam_size=beam_size, n_best=beam_size)
+    requests = asked(sources, options)
+    found = whole(engine).search(requests, threads=2)
     for threads in (1, 3):
-        assert found == search_whole(engine.native, request, threads=threads)
-    for row in range(len(sources)):
-        assert [found[row]] == search_whole(engine.native, request.only([row], request.options), threads=1)
-    framed = SearchRequest(pad_rows(request.framed), list(map(len, sources)), request.options)
-    assert found == in_python(engine, framed)
+        assert found == whole(engine).search(requests, threads=threads)
+    for row, request in enumerate(requests):
+        assert [found[row]] == whole(engine).search([request], threads=1)
+    assert found == in_python(engine, requests)
+
+
+def asked(rows: list[list[int]], options: DecodingConfig, **changes: Any) -> list[SearchRequest]:
+    return [SearchRequest(source, options, **changes) for source in sources_of(rows)]
 
 
 def test_what_is_no_number_is_told() -> None:
@@ -165,16 +189,16 @@ def test_what_is_no_number_is_told() -> None:
         (3, [[7], [8], [9]], 2),
     ):
         with pytest.raises(ModelError, match="NaN instead of probabilities"):
-            search_whole(spoilt.native, IdRequest(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
+            whole(spoilt).search(asked(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
 
 
 def test_tokens_outside_the_vocabulary_are_refused() -> None:
-    native, options = random_engine(1).native, DecodingConfig()
-    for ids, prefixes in (([[300]], ()), ([[-1]], ()), ([[5]], [[300]])):
+    native, options = whole(random_engine(1)), DecodingConfig()
+    for ids, changes in (
+        ([[300]], {}), ([[-1]], {}), ([[5]], {"prefix": (300,)}), ([[5]], {"frame": Frame(FRAME.begin, 300)}),
+    ):  # fmt: skip
         with pytest.raises(IndexError, match="not in the vocabulary"):
-            search_whole(native, IdRequest(ids, options, prefixes))
-    with pytest.raises(IndexError, match="not in the vocabulary"):
-        search_rows(native, [[5, EOS]], options, [9], end=300)
+            native.search(asked(ids, options, **changes))
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
@@ -182,7 +206,7 @@ def test_long_outputs_have_the_positions_of_the_modules(layout: str) -> None:
     """Longer than the first table of positions that the library makes."""
     engine = random_engine(2, positions=layout)
     tokens = torch.randint(4, 300, (1, 200))
-    source = torch.randint(4, 300, (1, 150))
+    source = SourceBatch.of_padded(torch.randint(4, 300, (1, 150)), SPECIALS.pad)
     oracle = ModuleEngine(engine.model)
     state, like = engine.start(source), oracle.start(source)
     for step in range(200):

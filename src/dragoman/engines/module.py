@@ -67,7 +67,8 @@ class ModuleEngine:
         """
         shifted, labels = target[:, :-1], target[:, 1:]
         model = self.model
-        hidden = model.hidden(sources.ids, shifted) if isinstance(model, Transformer) else model.hidden(shifted)
+        alone = not isinstance(model, Transformer)
+        hidden = model.hidden(shifted) if alone else model.hidden(sources.ids, shifted, sources.mask)
         parts = [
             _log_softmax(model.generator(rows)).gather(1, wanted[:, None])[:, 0]
             for rows, wanted in zip(hidden.flatten(0, 1).split(ROWS), labels.flatten().split(ROWS), strict=True)
