@@ -39,7 +39,7 @@ def byte_pair() -> TokenizerPair:
 def shape(tokenizers: TokenizerPair, family: str = "transformer", **sizes: object) -> ModelConfig:
     """2 + 2 layers of width 16 unless `sizes` says otherwise."""
     usual = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
-    vocabularies = {"source_vocab": len(tokenizers.source), "target_vocab": len(tokenizers.target)}
+    vocabularies = {"source_vocab": tokenizers.source_vocab, "target_vocab": len(tokenizers.target)}
     usual |= {"dropout": 0.1, "tie_embeddings": "none", "generator_bias": True}
     return ModelConfig.from_dict({"family": family, **vocabularies, **usual, **sizes})
 

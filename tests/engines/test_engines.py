@@ -20,8 +20,8 @@ from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine
 from dragoman.engines.native import load_library
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
-from dragoman.search import SearchRequest, beam_search, greedy_search, score_serial
-from dragoman.text.tokenizer import EOS
+from dragoman.search import SearchRequest, beam_search, greedy_search, score_parallel, score_serial
+from dragoman.sequences import Source, SourceBatch, sources_of
 
 LIBRARY = load_library()
 KERNELS = () if isinstance(LIBRARY, str) else tuple(kernel.name for kernel in LIBRARY.kernels)
@@ -60,11 +60,16 @@ class Case:
                 torch.nn.init.normal_(parameter, 0.5, 0.5)
         return model
 
-    def source(self) -> torch.Tensor:
-        ids = torch.zeros(len(self.lengths), max(self.lengths), dtype=torch.long)
-        for row, length in enumerate(self.lengths):
-            ids[row, :length] = torch.randint(4, self.config.source_vocab or 9, (length,))
-        return ids
+    def rows(self) -> list[list[int]]:
+        return [torch.randint(4, self.config.source_vocab or 9, (length,)).tolist() for length in self.lengths]
+
+    def batch(self) -> SourceBatch:
+        """Sources that begin and end with any token."""
+        return SourceBatch.of(Source(tuple(row), end=()) for row in self.rows())
+
+    def sources(self) -> list[Source]:
+        """The same lengths, `</s>` counted."""
+        return sources_of([row[:-1] for row in self.rows()])
 
 
 @st.composite
@@ -101,9 +106,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 def walk(engines: list[ModuleEngine], case: Case) -> list[list[torch.Tensor]]:
     """Log-probabilities of each step of each engine, rows repeated, dropped and exchanged on the way."""
-    source = case.source()
-    states = [engine.start(source) for engine in engines]
-    rows, found = len(source), [[] for _ in engines]
+    batch = case.batch()
+    states = [engine.start(batch) for engine in engines]
+    rows, found = len(batch), [[] for _ in engines]
     for step in range(case.steps):
         tokens = torch.randint(0, case.config.target_vocab or 9, (rows,))
         for index, engine in enumerate(engines):
@@ -132,10 +137,10 @@ def test_float32_is_the_oracle_up_to_rounding(make: Make, case: Case) -> None:
 def test_what_the_generator_reads_is_the_oracles_up_to_rounding(make: Make, case: Case) -> None:
     model = case.model()
     one, other = ModuleEngine(model), make(model, "float32")
-    source = case.source()
-    state, same, alone = one.start(source), other.start(source), other.start(source)
+    batch = case.batch()
+    state, same, alone = one.start(batch), other.start(batch), other.start(batch)
     for _ in range(case.steps):
-        tokens = torch.randint(0, case.config.target_vocab or 9, (len(source),))
+        tokens = torch.randint(0, case.config.target_vocab or 9, (len(batch),))
         expected, outputs, state = one.step_with_outputs(state, tokens)
         log_probs, found, same = other.step_with_outputs(same, tokens)
         torch.testing.assert_close(found, outputs, rtol=1e-4, atol=1e-4)
@@ -169,9 +174,9 @@ class InBytes(ModuleEngine):
         super().__init__(model)
         self.product = functools.partial(bytes_product, narrow=narrow)
 
-    def start(self, source: torch.Tensor) -> Any:
+    def start(self, sources: SourceBatch) -> Any:
         with mock.patch("torch.nn.functional.linear", self._linear):
-            return super().start(source)
+            return super().start(sources)
 
     def step(self, state: Any, tokens: torch.Tensor) -> Any:
         with mock.patch("torch.nn.functional.linear", self._linear):
@@ -234,18 +239,6 @@ def base_case(**changes: object) -> Case:
     return Case(ModelConfig.from_dict({**sizes, **changes}), (7, 3, 12, 1, 9), 6, 3)
 
 
-def asked(source: torch.Tensor, **options: object) -> SearchRequest:
-    lengths = [int((row != 0).sum()) - 1 for row in source]
-    return SearchRequest(source, lengths, DecodingConfig.from_dict(options))
-
-
-def framed(case: Case) -> torch.Tensor:
-    source = case.source()
-    for row, length in enumerate(case.lengths):
-        source[row, length - 1] = EOS
-    return source
-
-
 @pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize(
     "options", [{"beam_size": 1}, {"beam_size": 4, "n_best": 3}, {"beam_size": 3, "min_length": 4}]
@@ -254,8 +247,9 @@ def test_searches_find_the_same_outputs(make: Make, options: dict[str, int]) -> 
     case = base_case()
     model = case.model()
     search = greedy_search if options["beam_size"] == 1 else beam_search
-    request = asked(framed(case), max_length=15, no_repeat_ngram=3, **options)
-    expected, found = search(ModuleEngine(model), request), search(make(model, "float32"), request)
+    chosen = DecodingConfig.from_dict({"max_length": 15, "no_repeat_ngram": 3, **options})
+    requests = [SearchRequest(source, chosen) for source in case.sources()]
+    expected, found = search(ModuleEngine(model), requests), search(make(model, "float32"), requests)
     for one, other in zip(expected, found, strict=True):
         assert [h.tokens for h in other] == [h.tokens for h in one]
         assert [h.score for h in other] == pytest.approx([h.score for h in one], abs=1e-4)
@@ -265,11 +259,11 @@ def test_searches_find_the_same_outputs(make: Make, options: dict[str, int]) -> 
 def test_steps_agree_with_one_pass_over_long_outputs(make: Make) -> None:
     """200 positions: caches grow many times, positions go beyond the first table."""
     case = Case(base_case().config, (200, 64), 0, 1)
-    model, source = case.model(), framed(case)
+    model, batch = case.model(), SourceBatch.of(case.sources())
     engine = make(model, "float32")
     targets = [torch.randint(4, 61, (length,)).tolist() for length in (199, 130)]
-    serial = score_serial(engine, source, targets)
-    parallel = score_serial(ModuleEngine(model), source, targets)
+    serial = score_serial(engine, batch, targets)
+    parallel = score_parallel(ModuleEngine(model), batch, targets)
     for one, other in zip(serial, parallel, strict=True):
         assert one == pytest.approx(other, abs=2e-3)
 
@@ -281,11 +275,11 @@ def test_native_rows_do_not_know_their_batch_mates(precision: str) -> None:
         pytest.skip("this processor does not multiply bfloat16")
     case = base_case()
     engine = NativeEngine(case.model(), precision)
-    source = framed(case)
-    tokens = torch.randint(4, 61, (4, len(source)))
+    batch = SourceBatch.of(case.sources())
+    tokens = torch.randint(4, 61, (4, len(batch)))
 
     def steps(rows: list[int]) -> list[torch.Tensor]:
-        state, found = engine.start(source[rows]), []
+        state, found = engine.start(batch.take(rows)), []
         for step in tokens:
             log_probs, state = engine.step(state, step[rows])
             found.append(log_probs)
@@ -302,13 +296,13 @@ def test_native_rows_do_not_know_their_batch_mates(precision: str) -> None:
 def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
     """In shared stages and with rows of their own, where threads are at different stages; each way several times."""
     case = Case(base_case(d_model=256, num_heads=8, d_ff=512).config, tuple(range(3, 60)), 3, 2)
-    engine, source = NativeEngine(case.model(), precision, kernels), case.source()
-    tokens = torch.randint(4, 61, (3, len(source)))
+    engine, batch = NativeEngine(case.model(), precision, kernels), case.batch()
+    tokens = torch.randint(4, 61, (3, len(batch)))
 
     def steps(threads: int, rows: int) -> list[torch.Tensor]:
         torch.set_num_threads(threads)
         try:
-            state, found = engine.start(source[:rows]), []
+            state, found = engine.start(batch.take(range(rows))), []
             for step in tokens:
                 log_probs, state = engine.step(state, step[:rows])
                 found.append(log_probs)
@@ -316,7 +310,7 @@ def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
             torch.set_num_threads(1)
         return found
 
-    for rows in (4, len(source)):
+    for rows in (4, len(batch)):
         alone = steps(1, rows)
         for threads in (2, 3, 2, 2):
             for one, other in zip(alone, steps(threads, rows), strict=True):
@@ -327,11 +321,11 @@ def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
 def test_states_may_be_stepped_at_the_same_time() -> None:
     """Two searches in two Python threads: who finds the threads at work goes on alone."""
     case = Case(base_case(d_model=256, num_heads=8, d_ff=512).config, tuple(range(3, 40)), 3, 2)
-    engine, source = NativeEngine(case.model(), "int8"), case.source()
-    tokens = torch.randint(4, 61, (6, len(source)))
+    engine, batch = NativeEngine(case.model(), "int8"), case.batch()
+    tokens = torch.randint(4, 61, (6, len(batch)))
 
     def steps() -> torch.Tensor:
-        state, found = engine.start(source), []
+        state, found = engine.start(batch), []
         for step in tokens:
             log_probs, state = engine.step(state, step)
             found.append(log_probs)
@@ -355,12 +349,12 @@ def test_the_best_are_those_of_all_log_probabilities(precision: str) -> None:
     with torch.no_grad():
         model.generator.bias[20:40] = 9.0  # ties: the first ones win
         model.generator.weight[20:40] = model.generator.weight[20]
-    engine, source, banned = NativeEngine(model, precision), framed(case), torch.tensor([0, 2, 21])
-    tokens = torch.full((len(source),), 2)
-    every, _ = engine.step(engine.start(source), tokens)
+    engine, batch = NativeEngine(model, precision), SourceBatch.of(case.sources())
+    tokens, banned = torch.full((len(batch),), 2), torch.tensor([0, 2, 21])
+    every, _ = engine.step(engine.start(batch), tokens)
     every = every.index_fill(1, banned, float("-inf"))
     for count in (1, 2, 8, 61, 200):
-        values, best, _ = engine.step_top(engine.start(source), tokens, count, banned)
+        values, best, _ = engine.step_top(engine.start(batch), tokens, count, banned)
         expected = every.sort(dim=1, descending=True, stable=True)
         assert torch.equal(values, expected.values[:, :count])
         finite = values > float("-inf")
@@ -376,12 +370,12 @@ def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
     model = case.model()
     with torch.no_grad():
         getattr(model.decoder.layers[0].feed_forward.inner, name).view(-1)[3] = float("nan")
-    engine, source = make(model, precision), framed(case)
-    tokens = torch.full((len(source),), 2)
-    log_probs, _ = engine.step(engine.start(source), tokens)
+    engine, batch = make(model, precision), SourceBatch.of(case.sources())
+    tokens = torch.full((len(batch),), 2)
+    log_probs, _ = engine.step(engine.start(batch), tokens)
     assert log_probs.isnan().all()
     if isinstance(engine, NativeEngine):
-        values, _, _ = engine.step_top(engine.start(source), tokens, 3, torch.tensor([0]))
+        values, _, _ = engine.step_top(engine.start(batch), tokens, 3, torch.tensor([0]))
         assert values.isnan().all()
 
 
@@ -389,12 +383,14 @@ def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_source_of_nothing_but_padding_is_a_source(make: Make, precision: str) -> None:
     case = base_case()
-    model, source = case.model(), framed(case)
-    source[1] = 0
-    tokens = torch.full((len(source),), 5)
+    sources = case.sources()
+    sources[1] = Source((), end=())
+    model, batch = case.model(), SourceBatch.of(sources)
+    assert not batch.mask[1].any()
+    tokens = torch.full((len(batch),), 5)
     engine = make(model, precision)
-    first, _ = engine.step(engine.start(source), tokens)
-    expected, _ = ModuleEngine(model).step(ModuleEngine(model).start(source), tokens)
+    first, _ = engine.step(engine.start(batch), tokens)
+    expected, _ = ModuleEngine(model).step(ModuleEngine(model).start(batch), tokens)
     assert first.isfinite().all()
     torch.testing.assert_close(first, expected, rtol=0, atol=1e-4 if precision == "float32" else 1.0)
 
@@ -402,23 +398,23 @@ def test_a_source_of_nothing_but_padding_is_a_source(make: Make, precision: str)
 @needs_library
 def test_ids_out_of_the_vocabulary_are_errors() -> None:
     case = base_case()
-    engine, source = NativeEngine(case.model()), framed(case)
+    engine, batch = NativeEngine(case.model()), SourceBatch.of(case.sources())
     with pytest.raises(IndexError):
-        engine.start(source + 60)
+        engine.start(SourceBatch(batch.ids + 60, batch.mask))
     with pytest.raises(IndexError):
-        engine.step(engine.start(source), torch.tensor([1, 2, -1, 4, 5]))
+        engine.step(engine.start(batch), torch.tensor([1, 2, -1, 4, 5]))
     with pytest.raises(ValueError, match="5 rows needs as many tokens, got 2"):
-        engine.step(engine.start(source), torch.tensor([1, 2]))
+        engine.step(engine.start(batch), torch.tensor([1, 2]))
 
 
 @pytest.mark.parametrize("make", ENGINES)
 def test_int8_scores_are_those_of_its_own_steps(make: Make) -> None:
     case = base_case()
-    engine, source = make(case.model(), "int8"), framed(case)
-    target = torch.randint(4, 61, (len(source), 5))
-    scores = engine.token_log_probabilities(source, target)
-    serial = score_serial(engine, source, target[:, 1:-1].tolist())
+    engine, batch = make(case.model(), "int8"), SourceBatch.of(case.sources())
+    target = torch.randint(4, 61, (len(batch), 5))
+    scores = engine.token_log_probabilities(batch, target)
+    serial = score_serial(engine, batch, target[:, 1:-1].tolist())
     assert scores.shape == (5, 4)
-    first = [engine.step(engine.start(source), target[:, 0])[0].gather(1, target[:, 1, None])]
+    first = [engine.step(engine.start(batch), target[:, 0])[0].gather(1, target[:, 1, None])]
     torch.testing.assert_close(scores[:, :1], first[0])
     assert len(serial) == 5

@@ -59,7 +59,7 @@ def test_it_translates_as_with_pytorch(tmp_path: Path, changes: dict[str, object
     directory = save(tmp_path, **changes)
     assert is_light(directory, precision=precision)
     found = Translator.from_pretrained(directory, device="cpu", precision=precision)
-    loaded = found.runner.transformers[0]
+    loaded = found.backend.models[0]
     assert isinstance(loaded, Transformer)
     turns = "right_to_left" in changes
     given = Translator([loaded], found.tokenizers, found.decoding, precision=precision, right_to_left=turns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.engines import ModuleEngine, NativeEngine
 from dragoman.engines.native import load_library
-from dragoman.engines.native.searching import search_rows, search_whole
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ModelError
 from dragoman.models import build_model
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search, search
-from dragoman.search.hypothesis import IdRequest
-from dragoman.sequences import pad_rows
-from dragoman.text.tokenizer import EOS
+from dragoman.search.request import output_limit
+from dragoman.sequences import NOTHING, Frame, Source, SourceBatch, sources_of
+from dragoman.text.tokenizer import BOS
 
 pytestmark = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 
@@ -76,12 +76,15 @@ class Wanted:
     options: dict[str, object]
     prefixes: list[list[int]]
 
-    def request(self, *, causal: bool) -> SearchRequest:
-        source = torch.empty(len(self.rows), 0, dtype=torch.long)
-        if self.rows and not causal:
-            source = pad_rows([[*row, EOS] for row in self.rows])
+    def requests(self, *, causal: bool) -> list[SearchRequest]:
         options = DecodingConfig.from_dict(self.options)
-        return SearchRequest(source, [len(row) for row in self.rows], options, self.prefixes)
+        return [
+            SearchRequest(
+                NOTHING if causal else Source(tuple(row)), options, tuple(prefix),
+                limit=output_limit(options, len(row)) if causal else None,
+            )
+            for row, prefix in zip(self.rows, self.prefixes or [()] * len(self.rows), strict=True)
+        ]  # fmt: skip
 
 
 @st.composite
@@ -105,21 +108,24 @@ def searches(draw: st.DrawFn) -> tuple[Weights, Wanted]:
     return chosen, Wanted(rows, options, prefixes)
 
 
-def in_python(engine: NativeEngine, request: SearchRequest) -> list[list[Hypothesis]]:
-    return (greedy_search if request.options.beam_size == 1 else beam_search)(engine, request)
+def in_python(engine: NativeEngine, requests: list[SearchRequest]) -> list[list[Hypothesis]]:
+    greedy = bool(requests) and requests[0].options.beam_size == 1
+    return (greedy_search if greedy else beam_search)(engine, requests)
 
 
 @settings(max_examples=40)
 @given(case=searches())
 def test_a_whole_search_finds_what_the_search_in_python_finds(case: tuple[Weights, Wanted]) -> None:
     chosen, wanted = case
-    engine, request = chosen.engine(), wanted.request(causal=chosen.config.family == "causal")
-    expected = in_python(engine, request)
-    assert search(engine, request) == expected
-    in_parts = search_rows(
-        engine.native, request.source.tolist(), request.options, request.max_lengths, request.prefixes, threads=3
-    )
-    assert in_parts == expected
+    engine, requests = chosen.engine(), wanted.requests(causal=chosen.config.family == "causal")
+    expected = in_python(engine, requests)
+    assert search(engine, requests) == expected
+    assert searcher(engine).search(requests, threads=3) == expected
+
+
+def searcher(engine: NativeEngine) -> NativeSearcher:
+    assert engine.whole is not None
+    return engine.whole
 
 
 def random_engine(seed: int, **changes: object) -> NativeEngine:
@@ -138,38 +144,44 @@ def test_threads_and_batch_mates_change_nothing(beam_size: int) -> None:
     engine = random_engine(3)
     lengths = (3, 30, 11, 1, 17, 8, 25, 2) * 5  # more parts than threads
     sources = [torch.randint(4, 300, (length,)).tolist() for length in lengths]
-    request = IdRequest(sources, DecodingConfig(beam_size=beam_size, n_best=beam_size))
-    found = search_whole(engine.native, request, threads=2)
+    options, whole = DecodingConfig(beam_size=beam_size, n_best=beam_size), searcher(engine)
+    requests = [SearchRequest(source, options) for source in sources_of(sources)]
+    found = whole.search(requests, threads=2)
     for threads in (1, 3):
-        assert found == search_whole(engine.native, request, threads=threads)
-    for row in range(len(sources)):
-        assert [found[row]] == search_whole(engine.native, request.only([row], request.options), threads=1)
-    framed = SearchRequest(pad_rows(request.framed), list(map(len, sources)), request.options)
-    assert found == in_python(engine, framed)
+        assert found == whole.search(requests, threads=threads)
+    for row, request in enumerate(requests):
+        assert [found[row]] == whole.search([request], threads=1)
+    assert found == in_python(engine, requests)
 
 
 def test_what_is_no_number_is_told() -> None:
     engine = random_engine(1)
     with torch.no_grad():
         engine.model.generator.weight.fill_(float("nan"))
-    spoilt = NativeEngine(engine.model)
+    spoilt = searcher(NativeEngine(engine.model))
     for beam_size, sources, threads in (
         (1, [[5, 6]], 1),
         (3, [[5, 6]], 1),
         (1, [[5, 6], [7]], 2),
         (3, [[7], [8], [9]], 2),
     ):
+        options = DecodingConfig(beam_size=beam_size)
         with pytest.raises(ModelError, match="NaN instead of probabilities"):
-            search_whole(spoilt.native, IdRequest(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
+            spoilt.search([SearchRequest(source, options) for source in sources_of(sources)], threads=threads)
 
 
 def test_tokens_outside_the_vocabulary_are_refused() -> None:
-    native, options = random_engine(1).native, DecodingConfig()
-    for ids, prefixes in (([[300]], ()), ([[-1]], ()), ([[5]], [[300]])):
+    whole, options = searcher(random_engine(1)), DecodingConfig()
+    known = SearchRequest(Source((5,)), options)
+    for request in (
+        SearchRequest(Source((300,)), options),
+        SearchRequest(Source((-1,)), options),
+        replace(known, prefix=(300,)),
+        replace(known, frame=Frame(BOS, 300)),
+    ):
         with pytest.raises(IndexError, match="not in the vocabulary"):
-            search_whole(native, IdRequest(ids, options, prefixes))
-    with pytest.raises(IndexError, match="not in the vocabulary"):
-        search_rows(native, [[5, EOS]], options, [9], end=300)
+            whole.search([request])
+    assert whole.search([known])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
@@ -179,7 +191,8 @@ def test_long_outputs_have_the_positions_of_the_modules(layout: str) -> None:
     tokens = torch.randint(4, 300, (1, 200))
     source = torch.randint(4, 300, (1, 150))
     oracle = ModuleEngine(engine.model)
-    state, like = engine.start(source), oracle.start(source)
+    batch = SourceBatch.of_padded(source, 0)
+    state, like = engine.start(batch), oracle.start(batch)
     for step in range(200):
         found, state = engine.step(state, tokens[:, step])
         expected, like = oracle.step(like, tokens[:, step])

@@ -19,6 +19,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import AttentionRecord, MultiHeadAttention
 from dragoman.profiles import marian
 from dragoman.search import SearchRequest, beam_search, greedy_search
+from dragoman.sequences import Frame, Source, Specials
 
 transformers = pytest.importorskip("transformers")
 
@@ -299,10 +300,13 @@ def test_cached_steps_equal_the_parallel_pass(share):
         assert (serial - model(source, target)).abs().max() <= 1e-10
 
 
-def request(source: Tensor, **options) -> SearchRequest:
-    lengths = [int(n) for n in (source != PAD).sum(1) - 1]
+def requests(source: Tensor, **options) -> list[SearchRequest]:
     config = DecodingConfig(max_length=LIMIT, length_penalty_formula="power", **options)
-    return SearchRequest(source, lengths, config, bos=PAD, eos=EOS, never=(PAD,))
+    specials = Specials(pad=PAD, unk=-1, bos=PAD, eos=EOS)
+    rows = [tuple(row[row != PAD].tolist()) for row in source]
+    return [
+        SearchRequest(Source(row, (), specials, end=()), config, frame=Frame(PAD, EOS), never=(PAD,)) for row in rows
+    ]
 
 
 def theirs_generate(model, source: Tensor, **options):
@@ -341,7 +345,7 @@ def test_greedy_search_gives_their_tokens():
     source = ids(8, 7)
     expected = [tokens_of(row) for row in theirs_generate(theirs, source, num_beams=1).sequences]
     assert len(set(expected)) > 3
-    assert [row[0].tokens for row in greedy_search(ours, request(source))] == expected
+    assert [row[0].tokens for row in greedy_search(ours, requests(source))] == expected
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 0.6])
@@ -355,7 +359,7 @@ def test_beam_search_gives_their_tokens_and_scores(length_penalty):
     )
     scores = out.sequences_scores.view(8, 4).tolist()
     expected = [[tokens_of(row) for row in rows] for rows in out.sequences.view(8, 4, -1)]
-    found = beam_search(ours, request(source, beam_size=4, n_best=4, length_penalty=length_penalty))
+    found = beam_search(ours, requests(source, beam_size=4, n_best=4, length_penalty=length_penalty))
     compared = 0
     for row, own in enumerate(found):
         # At the limit theirs gives a forced `</s>` for nothing, so such rows may be ranked otherwise.

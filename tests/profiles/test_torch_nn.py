@@ -20,6 +20,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import AttentionRecord, MultiHeadAttention
 from dragoman.profiles import torch_nn
 from dragoman.search import SearchRequest, beam_search
+from dragoman.sequences import Frame, Source, SourceBatch, Specials
 
 PAD, BOS, EOS, VOCAB, LONGEST = 1, 2, 3, 17, 24
 
@@ -293,8 +294,8 @@ class Rerun:
     def __init__(self, model: Theirs) -> None:
         self.model = model
 
-    def start(self, source: Tensor) -> History:
-        return History(source, source[:, :0])
+    def start(self, sources: SourceBatch) -> History:
+        return History(sources.ids, sources.ids[:, :0])
 
     @torch.no_grad()
     def step(self, state: History, tokens: Tensor) -> tuple[Tensor, History]:
@@ -314,9 +315,16 @@ def test_it_translates_through_the_cached_search_as_theirs_re_run(norm_first, be
             layer.multihead_attn.out_proj.weight.mul_(4)
         theirs.generator.bias[EOS] += 1
     options = DecodingConfig(beam_size=beam_size, n_best=beam_size, max_length=9, min_length=2)
-    request = SearchRequest(ids(5, 6), [6] * 5, options, bos=BOS, eos=EOS, never=(PAD, BOS))
-    ours = beam_search(ModuleEngine(shape.ours(theirs)), request)
-    expected = beam_search(Rerun(theirs), request)
+    specials = Specials(PAD, unk=-1, bos=BOS, eos=EOS)
+    requests = [
+        SearchRequest(
+            Source(tuple(int(one) for one in row if one != PAD), (), specials, end=()), options,
+            frame=Frame(BOS, EOS), never=(PAD, BOS),
+        )
+        for row in ids(5, 6)
+    ]  # fmt: skip
+    ours = beam_search(ModuleEngine(shape.ours(theirs)), requests)
+    expected = beam_search(Rerun(theirs), requests)
     assert [[h.tokens for h in row] for row in ours] == [[h.tokens for h in row] for row in expected]
     assert len({h.tokens for row in ours for h in row}) > 1
     for row, its in zip(ours, expected, strict=True):

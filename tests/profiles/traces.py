@@ -12,6 +12,7 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
 from dragoman.nn import MultiHeadAttention, Transformer
 from dragoman.search import SearchRequest, beam_search, greedy_search
+from dragoman.sequences import Frame, Source, Specials
 
 
 def trace(model: Transformer, source: Tensor, target: Tensor) -> dict[str, np.ndarray]:
@@ -61,10 +62,13 @@ def check_searches(
     longest = 6
     source = torch.nn.utils.rnn.pad_sequence(list(sources), batch_first=True, padding_value=pad)
     options = DecodingConfig(beam_size=4, n_best=4, max_length=longest)
-    never = (pad, bos)
-    request = SearchRequest(source, [len(row) for row in sources], options, bos=bos, eos=eos, never=never)
+    never, specials = (pad, bos), Specials(pad, unk=-1, bos=bos, eos=eos)
+    requests = [
+        SearchRequest(Source(tuple(row.tolist()), (), specials, end=()), options, frame=Frame(bos, eos), never=never)
+        for row in sources
+    ]
     engine = ModuleEngine(model)
-    for row, found in enumerate(beam_search(engine, request)):
+    for row, found in enumerate(beam_search(engine, requests)):
         assert len({hypothesis.tokens for hypothesis in found}) == 4
         for hypothesis in found:
             # A forced end costs what the model says, like any other token.
@@ -74,7 +78,7 @@ def check_searches(
             labels = torch.tensor([*hypothesis.tokens, eos])
             expected = float(logs.gather(1, labels[:, None]).sum())
             assert abs(hypothesis.log_probability - expected) <= 1e-9
-    for row, (best,) in enumerate(greedy_search(engine, request)):
+    for row, (best,) in enumerate(greedy_search(engine, requests)):
         tokens = [bos]
         given = source[row : row + 1, : len(sources[row]) if hides_padding else None]
         while len(tokens) <= longest:

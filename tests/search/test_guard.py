@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
-import torch
 
 from dragoman.config import DecodingConfig
 from dragoman.search import Hypothesis, SearchRequest
 from dragoman.search.guard import is_finished, is_loop, search_without_loops
+from dragoman.sequences import Source
 
 LIMIT = 40
 LOOP = [4, 5, 6] * 14
@@ -20,53 +21,66 @@ class Recorded:
 
     def __init__(self, first: list[list[int]], again: list[list[int]]) -> None:
         self.first, self.again = first, again
-        self.requests: list[SearchRequest] = []
+        self.calls: list[Sequence[SearchRequest]] = []
 
-    def __call__(self, request: SearchRequest) -> list[list[Hypothesis]]:
-        self.requests.append(request)
-        if not request.options.no_repeat_ngram:
-            return [[Hypothesis(tuple(tokens), -1.0, -1.0)] for tokens in self.first]
-        rows = request.source[:, 0].tolist()
-        return [[Hypothesis(tuple(self.again[row]), -2.0, -2.0)] for row in rows]
+    def __call__(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+        self.calls.append(requests)
+        rows = [request.source.ids[0] for request in requests]
+        first = len(self.calls) == 1
+        assert all(first or request.options.no_repeat_ngram for request in requests)
+        outputs, value = (self.first, -1.0) if first else (self.again, -2.0)
+        return [[Hypothesis(tuple(outputs[row]), value, value)] for row in rows]
 
 
-def request(rows: int, **options: object) -> SearchRequest:
+def requests(rows: int, **options: object) -> list[SearchRequest]:
     """Sources of 30 tokens that begin with the number of their row, so that the limit is `LIMIT`."""
-    source = torch.arange(rows)[:, None].repeat(1, 30)
     settings = DecodingConfig.from_dict({"max_length_offset": 10, "loop_guard": 4, **options})
-    return SearchRequest(source, [30] * rows, settings, seeds=list(range(rows)), prefixes=[[]] * rows)
+    return [SearchRequest(Source((row,) * 30), settings, seed=row) for row in range(rows)]
 
 
-def found(search: Recorded, asked: SearchRequest) -> list[list[int]]:
-    return [list(hypotheses[0].tokens) for hypotheses in search_without_loops(search, asked)]
+def found(search: Recorded, asked: Sequence[SearchRequest]) -> list[list[int]]:
+    return [list(hypotheses[0].tokens) for hypotheses in search_without_loops(search, asked).hypotheses]
 
 
 def test_only_unfinished_loops_are_searched_again() -> None:
     varied = list(range(4, 4 + LIMIT))
     first = [LOOP[:LIMIT], varied, LOOP[: LIMIT - 1], [4, 5], [7] * LIMIT]
     search = Recorded(first, [[8], [9], [10], [11], [12]])
-    assert found(search, request(5)) == [[8], varied, LOOP[: LIMIT - 1], [4, 5], [12]]
-    _, second = search.requests
-    assert (second.source[:, 0].tolist(), second.seeds, second.options.no_repeat_ngram) == ([0, 4], [0, 4], 4)
-    assert second.max_lengths == [LIMIT] * 2
+    guarded = search_without_loops(search, requests(5))
+    outputs = [list(hypotheses[0].tokens) for hypotheses in guarded.hypotheses]
+    assert outputs == [[8], varied, LOOP[: LIMIT - 1], [4, 5], [12]]
+    assert guarded.again == [True, False, False, False, True]
+    _, second = search.calls
+    assert [(one.source.ids[0], one.seed, one.options.no_repeat_ngram) for one in second] == [(0, 0, 4), (4, 4, 4)]
+    assert [one.max_length for one in second] == [LIMIT] * 2
+    assert second[0].options is second[1].options, "so that they are searched as one batch"
 
 
 def test_an_output_that_does_not_end_the_second_time_either_stays() -> None:
     search = Recorded([LOOP[:LIMIT]] * 2, [list(range(4, 4 + LIMIT)), [8]])
-    assert found(search, request(2)) == [LOOP[:LIMIT], [8]]
+    guarded = search_without_loops(search, requests(2))
+    assert [list(hypotheses[0].tokens) for hypotheses in guarded.hypotheses] == [LOOP[:LIMIT], [8]]
+    assert guarded.again == [False, True]
 
 
 @pytest.mark.parametrize("options", [{"loop_guard": 0}, {"no_repeat_ngram": 40}, {"max_length": LIMIT}])
 def test_it_is_off_where_it_is_not_wanted(options: dict[str, int]) -> None:
     search = Recorded([LOOP[:LIMIT]], [LOOP[:LIMIT]])
-    assert found(search, request(1, **options)) == [LOOP[:LIMIT]]
-    assert len(search.requests) == 1
+    assert found(search, requests(1, **options)) == [LOOP[:LIMIT]]
+    assert len(search.calls) == 1
+
+
+def test_each_request_is_guarded_by_its_own_options() -> None:
+    search = Recorded([LOOP[:LIMIT]] * 3, [[8], [9], [10]])
+    asked = [*requests(1), *requests(2, loop_guard=0)[1:], *requests(3, loop_guard=3)[2:]]
+    assert search_without_loops(search, asked).again == [True, False, True]
+    assert [one.options.no_repeat_ngram for one in search.calls[1]] == [4, 3]
 
 
 def test_a_batch_without_loops_is_searched_once() -> None:
     search = Recorded([[4], [5, 6]], [[], []])
-    assert found(search, request(2)) == [[4], [5, 6]]
-    assert len(search.requests) == 1
+    assert found(search, requests(2)) == [[4], [5, 6]]
+    assert len(search.calls) == 1
 
 
 def test_what_is_finished_and_what_is_a_loop() -> None:

@@ -8,14 +8,15 @@ import torch
 from dragoman.config import DecodingConfig
 from dragoman.engines import NativeEngine
 from dragoman.engines.native import load_library
-from dragoman.engines.native.searching import read_whole
+from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ConfigError
 from dragoman.nn import Transformer
-from dragoman.search.hypothesis import Hypothesis, IdRequest, make_hypothesis
-from dragoman.search.reranking import in_directions, search_both_ways
+from dragoman.search.hypothesis import make_hypothesis
+from dragoman.search.reranking import reranked, right_to_left_share
+from dragoman.sequences import Direction, sources_of
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
-from dragoman.translation.runner import Runner
+from dragoman.translation.torch_engine import TorchEngine
 from end_to_end import small
 
 
@@ -99,17 +100,11 @@ def test_an_ensemble_reads_backwards_together(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"sampling": True}])
-def test_where_nothing_is_ranked_nothing_is_read_backwards(options: dict[str, object]) -> None:
-    def never(*_: object) -> list[list[float]]:
-        raise AssertionError
-
-    chosen = DecodingConfig.from_dict(options)
-
-    def search(request: IdRequest) -> list[list[Hypothesis]]:
-        return [[make_hypothesis([5], [-1.0, -1.0], request.options)]]
-
-    assert in_directions(search, never, chosen, right_to_left=True) is search
-    assert in_directions(search, never, DecodingConfig(), right_to_left=False) is search
+def test_where_nothing_is_ranked_the_other_direction_has_no_share(options: dict[str, object]) -> None:
+    assert right_to_left_share(DecodingConfig.from_dict(options), learned=True) == 0
+    assert right_to_left_share(DecodingConfig(), learned=False) == 0
+    assert right_to_left_share(DecodingConfig(), learned=True) == 0.5
+    assert right_to_left_share(DecodingConfig(right_to_left_weight=0.2), learned=True) == 0.2
 
 
 def test_a_model_that_did_not_learn_it_is_not_asked() -> None:
@@ -121,17 +116,10 @@ def test_a_model_that_did_not_learn_it_is_not_asked() -> None:
 
 
 def test_equal_outputs_keep_the_order_of_the_search() -> None:
-    def search(request: IdRequest) -> list[list[Hypothesis]]:
-        assert request.options.n_best == request.options.beam_size
-        return [[make_hypothesis([token], [-1.0, -1.0], request.options) for token in (7, 5, 9)]]
-
-    def read(sources: object, outputs: object) -> list[list[float]]:
-        assert (sources, outputs) == ([[4, EOS]], [[(7,), (5,), (9,)]])
-        return [[-2.0, -2.0, -1.0]]
-
-    request = IdRequest([[4]], DecodingConfig(beam_size=3, n_best=2))
-    ranked = search_both_ways(search, read, 0.5, request)
-    assert [one.tokens for one in ranked[0]] == [(9,), (7,)]
+    options = DecodingConfig(beam_size=3, n_best=2)
+    found = [make_hypothesis([token], [-1.0, -1.0], options) for token in (7, 5, 9)]
+    ranked = reranked(found, [-2.0, -2.0, -1.0], 0.5, options)
+    assert [one.tokens for one in ranked] == [(9,), (7,)]
 
 
 @pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
@@ -141,15 +129,17 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     ends = {"right_to_left": True, "right_to_left_decoder": decoder}
     model = small.model(small.shape(small.word_pair(), **ends)).float()
     assert isinstance(model, Transformer)
-    sources = [[4, 5, 6, EOS], [7, EOS]]
-    whole = read_whole(NativeEngine(model.turned()).native, sources, outputs)
-    runs = [
-        Runner([model], engine, "float32").read_backwards(sources, outputs) for engine in ("native", "packed", "module")
-    ]
+    ids, direction = [[4, 5, 6], [7]], Direction.RIGHT_TO_LEFT
+    native = NativeSearcher(NativeEngine(model).native, lambda: NativeEngine(model.turned()).native)
+    runs = [native.force(sources_of(ids), outputs, direction)]
+    for engine in ("native", "packed", "module"):
+        made = TorchEngine([model], engine, "float32")
+        runs.append(made.force(sources_of(ids), outputs, DecodingConfig(), direction))
     for row, some in enumerate(outputs):
-        expected = [behind(model, sources[row][:-1], one) for one in some]
-        for found in (whole, *runs):
-            assert found[row] == pytest.approx(expected, abs=2e-4)
+        expected = [behind(model, ids[row], one) for one in some]
+        for found in runs:
+            assert [len(values) for values in found[row]] == [len(one) + 1 for one in some]
+            assert [sum(values) for values in found[row]] == pytest.approx(expected, abs=2e-4)
 
 
 @pytest.mark.parametrize("members", [1, 2])

@@ -21,14 +21,23 @@ from dragoman.search import (
     sample,
     score_serial,
 )
+from dragoman.sequences import Frame, Source, SourceBatch, Specials
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.translation.alignment import word_alignment, words_of
 from oracle.search import HistoryModel, exhaustive
 
 
-def request(rows: int = 3, prefixes=(), seeds=(), **options) -> SearchRequest:
-    source = torch.tensor([[4 + row, 5, EOS] for row in range(rows)])
-    return SearchRequest(source, [2] * rows, DecodingConfig(**options), prefixes, seeds)
+def requests(rows: int = 3, prefixes=(), seeds=(), **options) -> list[SearchRequest]:
+    settings = DecodingConfig(**options)
+    return [
+        SearchRequest(Source((4 + row, 5)), settings, tuple(prefix), seed)
+        for row, prefix, seed in zip(range(rows), prefixes or [()] * rows, seeds or [0] * rows, strict=True)
+    ]
+
+
+def forced(model: HistoryModel, request: SearchRequest, output: tuple[int, ...]) -> list[float]:
+    [values] = score_serial(model, SourceBatch.of([request.source]), [output])
+    return values
 
 
 def tokens(results) -> list[list[tuple[int, ...]]]:
@@ -47,12 +56,12 @@ def tokens(results) -> list[list[tuple[int, ...]]]:
 def test_a_beam_that_holds_everything_is_exhaustive_search(seed, vocab, longest, alpha, formula, least):
     model = HistoryModel(vocab, seed)
     width = vocab**longest
-    asked = request(
+    asked = requests(
         rows=2, beam_size=width, n_best=3, length_penalty=alpha, length_penalty_formula=formula,
         max_length=longest, min_length=least,
     )  # fmt: skip
-    for row, found in enumerate(beam_search(model, asked)):
-        best = exhaustive(model, asked, row)[:3]
+    for one, found in zip(asked, beam_search(model, asked), strict=True):
+        best = exhaustive(model, one)[:3]
         assert [h.tokens for h in found] == [h.tokens for h in best]
         assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-12)
 
@@ -60,15 +69,15 @@ def test_a_beam_that_holds_everything_is_exhaustive_search(seed, vocab, longest,
 @given(seed=st.integers(0, 10_000), vocab=st.integers(5, 9))
 def test_a_beam_as_wide_as_the_vocabulary_is_exhaustive_for_one_token_outputs(seed, vocab):
     model = HistoryModel(vocab, seed)
-    asked = request(rows=2, beam_size=vocab, n_best=2, max_length=1)
-    for row, found in enumerate(beam_search(model, asked)):
-        assert [h.tokens for h in found] == [h.tokens for h in exhaustive(model, asked, row)[:2]]
+    asked = requests(rows=2, beam_size=vocab, n_best=2, max_length=1)
+    for one, found in zip(asked, beam_search(model, asked), strict=True):
+        assert [h.tokens for h in found] == [h.tokens for h in exhaustive(model, one)[:2]]
 
 
 @given(seed=st.integers(0, 10_000), alpha=st.sampled_from([0.0, 0.6, 2.0]))
 def test_a_beam_of_one_is_greedy_search(seed, alpha):
     model = HistoryModel(12, seed, sharpness=1.0)
-    asked = request(rows=4, beam_size=1, max_length=9, length_penalty=alpha)
+    asked = requests(rows=4, beam_size=1, max_length=9, length_penalty=alpha)
     greedy, beam = greedy_search(model, asked), beam_search(model, asked)
     assert tokens(greedy) == tokens(beam)
     for (one,), (other,) in zip(greedy, beam, strict=True):
@@ -79,27 +88,26 @@ def test_a_beam_of_one_is_greedy_search(seed, alpha):
 @pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
 def test_batch_mates_change_nothing(search):
     model = HistoryModel(10, 3, sharpness=1.0)
-    together = request(rows=6, beam_size=3, n_best=2, max_length=8, sampling=True, seeds=range(6))
+    together = requests(rows=6, beam_size=3, n_best=2, max_length=8, sampling=True, seeds=range(6))
     results = search(model, together)
     for row in range(6):
-        alone = SearchRequest(together.source[row : row + 1], [2], together.options, (), [row])
-        assert search(model, alone) == [results[row]]
+        assert search(model, [together[row]]) == [results[row]]
 
 
 @pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
 def test_a_log_probability_is_that_of_forced_decoding(search):
     model = HistoryModel(9, 5, sharpness=1.0)
-    asked = request(rows=4, beam_size=3, max_length=6, sampling=search is sample)
-    for row, (best, *_) in enumerate(search(model, asked)):
-        (forced,) = score_serial(model, asked.source[row : row + 1], [best.tokens])
-        assert best.token_log_probabilities == pytest.approx(forced, abs=1e-12)
-        assert best.log_probability == pytest.approx(sum(forced), abs=1e-12)
+    asked = requests(rows=4, beam_size=3, max_length=6, sampling=search is sample)
+    for one, (best, *_) in zip(asked, search(model, asked), strict=True):
+        expected = forced(model, one, best.tokens)
+        assert best.token_log_probabilities == pytest.approx(expected, abs=1e-12)
+        assert best.log_probability == pytest.approx(sum(expected), abs=1e-12)
 
 
 @pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
 @pytest.mark.parametrize("seed", range(4))
 def test_lengths_are_held(search, seed):
-    asked = request(rows=5, beam_size=3, min_length=3, max_length=4, sampling=search is sample)
+    asked = requests(rows=5, beam_size=3, min_length=3, max_length=4, sampling=search is sample)
     for row in search(HistoryModel(8, seed), asked):
         for hypothesis in row:
             assert 3 <= len(hypothesis.tokens) <= 4
@@ -111,18 +119,18 @@ def test_lengths_are_held(search, seed):
 def test_a_prefix_is_forced_and_the_rest_still_optimal(search):
     model = HistoryModel(7, 11)
     prefixes = [[4, 5], [], [6, 6]]
-    asked = request(rows=3, prefixes=prefixes, beam_size=400, max_length=3, sampling=search is sample)
-    for row, (best, *_) in enumerate(search(model, asked)):
-        assert list(best.tokens[: len(prefixes[row])]) == prefixes[row]
+    asked = requests(rows=3, prefixes=prefixes, beam_size=400, max_length=3, sampling=search is sample)
+    for prefix, one, (best, *_) in zip(prefixes, asked, search(model, asked), strict=True):
+        assert list(best.tokens[: len(prefix)]) == prefix
         if search is beam_search:
-            assert best.tokens == exhaustive(model, asked, row)[0].tokens
+            assert best.tokens == exhaustive(model, one)[0].tokens
 
 
 @pytest.mark.parametrize("search", [greedy_search, beam_search])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_ngram_is_repeated(search, size):
-    plain = request(rows=6, beam_size=2, max_length=20, min_length=15)
-    asked = request(rows=6, beam_size=2, max_length=20, min_length=15, no_repeat_ngram=size)
+    plain = requests(rows=6, beam_size=2, max_length=20, min_length=15)
+    asked = requests(rows=6, beam_size=2, max_length=20, min_length=15, no_repeat_ngram=size)
 
     def repeats(results) -> bool:
         grams = [[row[0].tokens[i : i + size] for i in range(len(row[0].tokens) - size + 1)] for row in results]
@@ -136,8 +144,7 @@ def test_no_ngram_is_repeated(search, size):
 
 def test_the_maximum_length_follows_the_source():
     options = DecodingConfig(max_length_factor=2.0, max_length_offset=3)
-    asked = SearchRequest(torch.tensor([[4, 5, EOS], [4, EOS, PAD]]), [2, 1], options)
-    assert asked.max_lengths == [7, 5]
+    assert [SearchRequest(Source(ids), options).max_length for ids in ((4, 5), (4,))] == [7, 5]
 
 
 def test_length_penalties_are_the_published_formulas():
@@ -184,23 +191,23 @@ def test_what_is_drawn_does_not_depend_on_how_many_are_sorted_first():
 
 def test_samples_depend_on_seed_row_and_draw_only():
     model = HistoryModel(30, 1, sharpness=0.5)
-    asked = request(rows=2, sampling=True, n_best=3, seeds=[5, 5], max_length=6)
+    asked = requests(rows=2, sampling=True, n_best=3, seeds=[5, 5], max_length=6)
     first, second = sample(model, asked)
     assert len({hypothesis.tokens for hypothesis in first}) > 1
     assert first != second, "sources differ, so must outputs"
     assert sample(model, asked) == [first, second]
-    other = request(rows=2, sampling=True, n_best=3, seeds=[5, 5], max_length=6, sampling_seed=2)
+    other = requests(rows=2, sampling=True, n_best=3, seeds=[5, 5], max_length=6, sampling_seed=2)
     assert sample(model, other) != [first, second]
 
 
 def test_an_ensemble_averages_probabilities():
     members = [HistoryModel(6, 1), HistoryModel(6, 2)]
-    source = torch.tensor([[4, EOS]])
+    source = SourceBatch.of([Source((4,))])
     mixed, _ = Ensemble(members, [1.0, 3.0]).step(Ensemble(members).start(source), torch.tensor([BOS]))
     parts = [model.distribution([4, EOS], [BOS]).exp() for model in members]
     assert torch.allclose(mixed[0].exp(), 0.25 * parts[0] + 0.75 * parts[1], atol=1e-12)
     twice = Ensemble([members[0], members[0]])
-    asked = request(rows=3, beam_size=4, max_length=5)
+    asked = requests(rows=3, beam_size=4, max_length=5)
     assert tokens(beam_search(twice, asked)) == tokens(beam_search(members[0], asked))
     with pytest.raises(ValueError, match="positive weights"):
         Ensemble(members, [1.0])
@@ -218,9 +225,15 @@ def test_special_ids_may_be_others(search):
             ours = super().distribution(back[source].tolist(), back[history].tolist())
             return ours[back]
 
-    asked = request(rows=3, beam_size=3, max_length=5, sampling=search is sample)
-    source = Renumbered.swap[asked.source]
-    theirs = SearchRequest(source, [2] * 3, asked.options, bos=0, eos=2, never=(3, 0))
+    asked = requests(rows=3, beam_size=3, max_length=5, sampling=search is sample)
+    specials = Specials(pad=3, unk=1, bos=0, eos=2)
+    theirs = [
+        SearchRequest(
+            Source(tuple(Renumbered.swap[list(one.source.ids)].tolist()), (), specials), one.options,
+            frame=Frame(0, 2), never=(3, 0),
+        )
+        for one in asked
+    ]  # fmt: skip
     assert tokens(search(Renumbered(9, 4), theirs)) == tokens(search(HistoryModel(9, 4), asked))
 
 
@@ -236,7 +249,7 @@ def test_unlikely_early_ends_do_not_stop_a_likely_output(alpha):
             probabilities[right] = 0.999
             return probabilities.log()
 
-    asked = request(rows=1, beam_size=4, length_penalty=alpha, max_length=30)
+    asked = requests(rows=1, beam_size=4, length_penalty=alpha, max_length=30)
     ((best, *_),) = beam_search(Sure(8), asked)
     ((greedy,),) = greedy_search(Sure(8), asked)
     assert best.tokens == greedy.tokens
@@ -245,10 +258,10 @@ def test_unlikely_early_ends_do_not_stop_a_likely_output(alpha):
 
 def test_a_forced_prefix_keeps_its_own_value_whatever_else_is_forbidden():
     model = HistoryModel(9, 3)
-    asked = request(rows=1, prefixes=[[4, 4, 4, 4]], beam_size=3, n_best=3, max_length=6, no_repeat_ngram=1)
+    asked = requests(rows=1, prefixes=[[4, 4, 4, 4]], beam_size=3, n_best=3, max_length=6, no_repeat_ngram=1)
     for found in beam_search(model, asked)[0]:
-        (forced,) = score_serial(model, asked.source, [found.tokens])
-        assert found.token_log_probabilities == pytest.approx(forced, abs=1e-12)
+        expected = forced(model, asked[0], found.tokens)
+        assert found.token_log_probabilities == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_model_that_gives_nan_is_an_error_and_no_endless_loop():
@@ -258,7 +271,7 @@ def test_a_model_that_gives_nan_is_an_error_and_no_endless_loop():
 
     for search in (greedy_search, beam_search, sample):
         with pytest.raises(ModelError, match="NaN"):
-            search(Broken(8), request(rows=2, beam_size=3))
+            search(Broken(8), requests(rows=2, beam_size=3))
 
 
 def test_words_are_what_stands_between_blanks():

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from dragoman.text.matching_tokenizer import MatchingTokenizer, digest
 from safetensors.numpy import load, save
 
 from dragoman.errors import DataError
+from dragoman.sequences import Source
 from dragoman.text import BOS, TokenizerPair, Vocabulary
+from dragoman.text.matching import Matching, digest
 from dragoman.text.tokenizer import SPECIALS
 
 PAIRS = (("c a t", "K AE T"), ("c a t s", "K AE T S"), ("d o g", "D AO G"), ("c o t", "K AA T"))
@@ -26,40 +27,44 @@ def pair(*, joint: bool = False, count: int = 2, limit: int = 99) -> TokenizerPa
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_source_goes_on_with_the_targets_of_its_matches(joint: bool) -> None:
     tokenizers = pair(joint=joint)
-    ids = tokenizers.source.encode("c o t s")
-    assert tokenizers.source.pieces(ids) == ["c", "o", "t", "s", "<s>", "K", "AA", "T", "<s>", "K", "AE", "T", "S"]
-    assert tokenizers.source.decode(ids) == "c o t s"
-    assert tokenizers.read(tokenizers.own_source.encode("c o t s")) == ids
+    source = tokenizers.encode_source("c o t s")
+    assert tokenizers.source_pieces(source) == [
+        "c", "o", "t", "s", "<s>", "K", "AA", "T", "<s>", "K", "AE", "T", "S",
+    ]  # fmt: skip
+    assert tokenizers.source.decode(source.ids) == "c o t s"
+    assert tokenizers.source_of(tokenizers.source.encode("c o t s")) == source
     assert tokenizers.joint == joint
-    assert len(tokenizers.source) == (len(BOTH) if joint else len(LETTERS) + len(SOUNDS))
-    assert max(ids) < len(tokenizers.source)
+    assert tokenizers.source_vocab == (len(BOTH) if joint else len(LETTERS) + len(SOUNDS))
+    assert max(source.joined) < tokenizers.source_vocab
+    assert tokenizers.without_matches().source_vocab == len(tokenizers.source)
 
 
 def test_a_letter_and_a_sound_spelled_alike_have_ids_of_their_own() -> None:
     same = Vocabulary("word", [*SPECIALS, "a", "b"])
     plain = TokenizerPair(same, Vocabulary("word", [*SPECIALS, "a", "b"]))
-    ids = plain.with_matches([([4, 5], [4, 5])], count=1, limit=9).source.encode("a b")
-    assert ids == [4, 5]  # of a single source every stretch is as common as can be
-    ids = plain.with_matches([([4, 5], [4, 5]), ([5], [5])], count=1, limit=9).source.encode("a b")
-    assert ids == [4, 5, BOS, 4 + 6, 5 + 6]
+    source = plain.with_matches([([4, 5], [4, 5])], count=1, limit=9).encode_source("a b")
+    assert source.joined == [4, 5]  # of a single source every stretch is as common as can be
+    source = plain.with_matches([([4, 5], [4, 5]), ([5], [5])], count=1, limit=9).encode_source("a b")
+    assert source.joined == [4, 5, BOS, 4 + 6, 5 + 6]
 
 
 def test_the_text_alone_is_known_again() -> None:
     tokenizers = pair()
-    assert tokenizers.matching is not None
-    assert tokenizers.matching.own(tokenizers.source.encode("c a t")) == tokenizers.own_source.encode("c a t")
-    assert tokenizers.matching.own(tokenizers.own_source.encode("c a t")) == tokenizers.own_source.encode("c a t")
-    assert tokenizers.without_matches().read([4]) == [4]
+    source, own = tokenizers.encode_source("c a t"), tokenizers.source.encode("c a t")
+    assert source.matches
+    assert list(source.ids) == list(Source.from_joined(source.joined).ids) == own
+    assert Source.from_joined(own) == Source(tuple(own))
+    assert tokenizers.without_matches().source_of([4]) == Source((4,))
 
 
 def test_no_match_goes_beyond_the_limit() -> None:
-    assert len(pair(limit=8).source.encode("c o t s")) == 8
-    assert len(pair(limit=7).source.encode("c o t s")) == 4
-    assert len(pair(limit=2).source.encode("c o t s")) == 4  # the text itself is whole
+    assert pair(limit=8).encode_source("c o t s").width == 8
+    assert pair(limit=7).encode_source("c o t s").width == 4
+    assert pair(limit=2).encode_source("c o t s").width == 4  # the text itself is whole
 
 
 def test_an_empty_text_has_no_matches() -> None:
-    assert pair().source.encode("") == []
+    assert pair().encode_source("") == Source(())
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -68,7 +73,8 @@ def test_saved_and_loaded_it_reads_the_same_and_is_the_same_file(tmp_path: Path,
     made.save(tmp_path)
     loaded = TokenizerPair.load(tmp_path)
     assert loaded.joint == joint
-    assert loaded.source.encode("c o t s") == made.source.encode("c o t s")
+    assert loaded.encode_source("c o t s") == made.encode_source("c o t s")
+    assert loaded.encode_source("c o t s").matches
     before = (tmp_path / "matches.safetensors").read_bytes()
     loaded.save(tmp_path)
     assert (tmp_path / "matches.safetensors").read_bytes() == before
@@ -83,7 +89,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
     def refused() -> str:
         with pytest.raises(DataError) as caught:
-            MatchingTokenizer.load(path, LETTERS, SOUNDS)
+            Matching.load(path, LETTERS, SOUNDS)
         assert caught.value.file == str(path)
         return str(caught.value)
 
@@ -103,4 +109,4 @@ def test_damage_is_named(tmp_path: Path) -> None:
     assert "cannot read" in refused()
     path.write_bytes(whole)
     with pytest.raises(DataError, match="not those of the tokenizers"):
-        MatchingTokenizer.load(path, Vocabulary("word", [*SPECIALS, "a"]), SOUNDS)
+        Matching.load(path, Vocabulary("word", [*SPECIALS, "a"]), SOUNDS)

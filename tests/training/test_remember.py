@@ -45,7 +45,7 @@ def test_training_makes_one_where_it_is_asked_for(tmp_path: Path) -> None:
         "which it is to count for"
     )
     assert len(events(done.directory, "search")) == 1
-    assert done.translator().runner.datastores[0] is not None
+    assert done.translator().backend.torch.datastores[0] is not None
     assert describe_model(done.directory)["datastore"] == str(store)
     assert "who has that file\nhas their targets" in (done.directory / "README.md").read_text(encoding="utf-8")
 

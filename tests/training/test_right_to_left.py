@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.models import build_model
 from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
+from dragoman.sequences import Direction, sources_of
 from dragoman.text.tokenizer import EOS
 from dragoman.training import train
 from dragoman.training.resuming import config_hash
@@ -106,9 +107,11 @@ def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path, decoder)
     texts = (tmp_path / "dev_source.txt").read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "dev_target.txt").read_text(encoding="utf-8").splitlines()
     source, target = translator.tokenizers.source, translator.tokenizers.target
-    framed = [[*source.encode(text), EOS] for text in texts]
+    sources = sources_of(source.encode(text) for text in texts)
     wanted, turned = ([tuple(target.encode(one)) for one in some] for some in (answers, texts))
-    right, wrong = zip(*translator.runner.read_backwards(framed, list(zip(wanted, turned, strict=True))), strict=True)
+    force, outputs = translator.backend.force, list(zip(wanted, turned, strict=True))
+    found = force(sources, outputs, translator.decoding, Direction.RIGHT_TO_LEFT)
+    right, wrong = zip(*([sum(values) for values in some] for some in found), strict=True)
     # An answer is likely from its end too, and far likelier than what is not one.
     differ = [row for row, text in enumerate(texts) if wanted[row] != turned[row]]
     assert sum(right[row] > wrong[row] + 2 for row in differ) >= 0.9 * len(differ)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dragoman.nn import MultiHeadAttention
-from dragoman.sequences import pad_rows
+from dragoman.sequences import Source, SourceBatch, sources_of
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator, align, cross_attention
 from end_to_end import small
@@ -58,7 +58,7 @@ def test_each_of_several_outputs_has_the_alignment_it_would_have_alone() -> None
         assert one.alignment == one.alternatives[0].alignment
         for other in one.alternatives:
             source, target = (small.word_pair().source.encode(line) for line in (text, other.text))
-            (pairs,) = align(translator.transformers[0], pad_rows([[*source, EOS]], translator.device), [target])
+            (pairs,) = align(translator.transformers[0], [Source(tuple(source))], [target])
             assert other.alignment == tuple(pairs)
     assert any(one.alternatives[1].alignment != one.alignment for one in found)
 
@@ -80,7 +80,7 @@ def test_cross_attention_is_that_of_the_layer_asked_for_and_rows_sum_to_one() ->
     translator = small.translator(small.word_pair())
     model = translator.transformers[0]
     sources, targets = [[4, 5, 6], [7]], [[8, 9], [10, 11]]
-    batch = pad_rows([[*row, EOS] for row in sources])
+    batch = SourceBatch.of(sources_of(sources))
     for layer in range(2):
         weights = cross_attention(model, batch, targets, layer)
         assert weights.sum(-1).sub(1).abs().max() <= 1e-12
@@ -92,5 +92,5 @@ def test_cross_attention_is_that_of_the_layer_asked_for_and_rows_sum_to_one() ->
 
 def test_nothing_is_aligned_to_an_empty_source_and_nothing_of_an_empty_target() -> None:
     model = small.translator(small.word_pair()).transformers[0]
-    found = align(model, pad_rows([[EOS], [4, 5, EOS]]), [[6, 7], []])
+    found = align(model, [Source(()), Source((4, 5))], [[6, 7], []])
     assert found == [[], []]

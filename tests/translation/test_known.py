@@ -10,15 +10,22 @@ import torch
 from dragoman.config import DecodingConfig
 from dragoman.memory import make_datastore
 from dragoman.nn import Transformer
-from dragoman.search import hypothesis_score
+from dragoman.search import Hypothesis, hypothesis_score
+from dragoman.sequences import sources_of
 from dragoman.studies.judge import error_kinds
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, SPECIALS
 from dragoman.translation import Translator
-from dragoman.translation.known import as_found
+from dragoman.translation.known import known_hypotheses
 from end_to_end import small
 
 SOURCES, TARGETS = small.sentences(9, seed=5), small.sentences(9, seed=6)
+
+
+def as_found(
+    translator: Translator, sources: list[list[int]], targets: list[list[int]], options: DecodingConfig
+) -> list[Hypothesis]:
+    return known_hypotheses(translator.plan(options), sources_of(sources), targets)
 
 
 def ids_of(texts: list[str]) -> list[list[int]]:

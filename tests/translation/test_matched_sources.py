@@ -12,7 +12,7 @@ from dragoman.config import DecodingConfig
 from dragoman.data.filtering import Counts
 from dragoman.studies.synthesis import synthesize
 from dragoman.text import TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import BOS, SPECIALS
+from dragoman.text.tokenizer import SPECIALS
 from dragoman.translation import Translation, Translator
 from end_to_end import small
 
@@ -47,7 +47,7 @@ def translator(pair: TokenizerPair) -> Perfect:
 
 
 def test_outputs_are_aligned_to_the_sentence_alone(translator: Perfect) -> None:
-    assert BOS in translator.tokenizers.source.encode(WORDS[0])
+    assert translator.tokenizers.encode_source(WORDS[0]).matches
     for found in translator.translate(WORDS[:20], alignments=True):
         assert found.alignment is not None
         assert [place for _, place in found.alignment] == list(range(len(found.tokens)))
@@ -58,6 +58,20 @@ def test_outputs_are_aligned_to_the_sentence_alone(translator: Perfect) -> None:
 def test_a_source_is_cut_only_where_it_is_too_long_itself(translator: Perfect, longest: int, cut: bool) -> None:
     [found] = translator.translate_with(WORDS[:1], translator.decoding.replace({"max_source_length": longest}))
     assert found.truncated == cut
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_an_output_is_as_long_as_the_sentence_alone_allows(translator: Perfect, beam_size: int) -> None:
+    """Twice its 7 tokens and 3 more, whatever was put beside them: no output may end before."""
+    changes = {"max_length": None, "max_length_factor": 2.0, "max_length_offset": 3, "min_length": 99}
+    options = translator.options({**changes, "beam_size": beam_size})
+    alone = Translator(translator.transformers, translator.tokenizers.without_matches())
+    for reader, with_matches in ((translator, True), (alone, False)):
+        plan = reader.plan(options)
+        for word, found in zip(WORDS[:5], reader.translate_with(WORDS[:5], options), strict=True):
+            request = plan.request(reader.tokenizers.encode_source(word))
+            assert bool(request.source.matches) == with_matches
+            assert (request.max_length, len(found.tokens), found.finished) == (17, 17, False)
 
 
 def test_pairs_are_as_unequal_as_their_texts_are(translator: Perfect) -> None:

@@ -6,17 +6,20 @@ import math
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.nn import Transformer
-from dragoman.search import SearchRequest, batches, beam_search, dispatch, search
+from dragoman.search import NextTokenModel, SearchRequest, batches, beam_search, dispatch, search
 from dragoman.search.outputs import one_line
+from dragoman.sequences import Source, SourceBatch
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, PAD, SPECIALS
 from dragoman.translation import Translator, format_translation
@@ -79,6 +82,19 @@ def test_batch_mates_order_and_batch_sizes_change_nothing(
             assert_same(found, alone[i])
 
 
+class Wider:
+    """A next-token model whose batches are padded by more than their longest source needs."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, model: NextTokenModel, more: int) -> None:
+        self.model, self.more, self.step = model, more, model.step
+
+    def start(self, sources: SourceBatch) -> Any:
+        ids, mask = (functional.pad(one, (0, self.more), value=PAD) for one in (sources.ids, sources.mask))
+        return self.model.start(SourceBatch(ids, mask))
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("options", SEARCHES.values(), ids=SEARCHES)
 def test_padding_and_places_in_a_batch_change_nothing(words: Translator, options: dict[str, object]) -> None:
@@ -86,10 +102,8 @@ def test_padding_and_places_in_a_batch_change_nothing(words: Translator, options
     chosen = words.options(options)
 
     def found(rows: list[int], padding: int) -> dict[int, list]:
-        width = max(len(ids[row]) for row in rows) + 1 + padding
-        source = torch.tensor([[*ids[row], EOS, *[PAD] * (width - len(ids[row]) - 1)] for row in rows])
-        request = SearchRequest(source, [len(ids[row]) for row in rows], chosen, seeds=rows)
-        return dict(zip(rows, search(words.model, request), strict=True))
+        requests = [SearchRequest(Source(tuple(ids[row])), chosen, seed=row) for row in rows]
+        return dict(zip(rows, search(Wider(words.backend.torch.together, padding), requests), strict=True))
 
     alone = {row: found([row], 0)[row] for row in range(30)}
     draw = random.Random(2)
@@ -169,8 +183,8 @@ class Uncached:
     def __init__(self, model: Transformer) -> None:
         self.model = model
 
-    def start(self, source: Tensor) -> Prefixes:
-        return Prefixes(source, source.new_empty(len(source), 0))
+    def start(self, sources: SourceBatch) -> Prefixes:
+        return Prefixes(sources.ids, sources.ids.new_empty(len(sources), 0))
 
     @torch.no_grad()
     def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
@@ -185,7 +199,7 @@ def test_cached_is_uncached_in_every_search(
 ) -> None:
     texts, chosen = small.sentences(10, seed=5), words.options(options)
     cached = words.translate_with(texts, chosen)
-    monkeypatch.setattr(words.runner, "model", Uncached(words.transformers[0]))
+    monkeypatch.setattr(words.backend.torch, "together", Uncached(words.transformers[0]))
     for found, expected in zip(cached, words.translate_with(texts, chosen), strict=True):
         assert found.tokens == expected.tokens
         assert found.token_scores == pytest.approx(expected.token_scores, abs=1e-10)
