@@ -12,6 +12,7 @@ from dragoman.data import Prepared, prepare
 from dragoman.data.pools import PER_MATCH, Pools
 from dragoman.data.resampling import EpochStores
 from dragoman.errors import DataError
+from dragoman.sequences import Source
 
 COUNT = 60
 SIZE = 2 * PER_MATCH
@@ -38,7 +39,8 @@ def prepared(folder: Path, **data: object) -> Prepared:
 def rows(made: Prepared, epoch: int, seed: int = 1) -> list[list[str]]:
     """Each source of an epoch, and each of its matches."""
     store = EpochStores(made, TrainingConfig(seed=seed)).of(epoch)
-    pieces = (made.tokenizers.source.pieces(store.source(row).tolist()) for row in range(len(store)))
+    sources = (Source.from_joined(store.source(row).tolist()) for row in range(len(store)))
+    pieces = (made.tokenizers.source_pieces(source) for source in sources)
     return [" ".join(one).split(" <s> ") for one in pieces]
 
 
@@ -87,8 +89,9 @@ def test_the_stored_pairs_have_the_nearest(tmp_path: Path) -> None:
     assert made.pools is not None
     matching = made.pools.matching
     for row in range(COUNT):
-        own = matching.own(made.train.source(row).tolist())
-        assert made.train.source(row).tolist() == matching.joined(own, made.pools.nearest[row][:2].tolist())
+        own = Source.from_joined(made.train.source(row).tolist()).ids
+        nearest = made.pools.nearest[row][:2].tolist()
+        assert made.train.source(row).tolist() == matching.beside(own, nearest).joined
 
 
 def test_a_small_corpus_has_small_pools(tmp_path: Path) -> None:

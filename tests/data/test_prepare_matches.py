@@ -8,6 +8,7 @@ from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingCo
 from dragoman.data import Prepared, prepare
 from dragoman.data.resampling import EpochStores
 from dragoman.errors import ConfigError, DataError
+from dragoman.sequences import Source
 from dragoman.text import BOS, TokenizerPair, choices
 
 WORDS = ("cat", "cats", "cot", "cots", "dog", "dogs", "dot", "dots", "god", "cat")
@@ -27,7 +28,7 @@ def settings(folder: Path, kind: str = "word", **data: object) -> TrainConfig:
 
 
 def shown(made: Prepared, part: str, row: int) -> str:
-    return " ".join(made.tokenizers.source.pieces(getattr(made, part).source(row).tolist()))
+    return " ".join(made.tokenizers.source_pieces(Source.from_joined(getattr(made, part).source(row).tolist())))
 
 
 def test_training_pairs_find_others_and_held_out_ones_any(tmp_path: Path) -> None:
@@ -42,9 +43,10 @@ def test_training_pairs_find_others_and_held_out_ones_any(tmp_path: Path) -> Non
         assert " ".join(word.upper()) not in found
     for row, text in enumerate(made.dev_source):
         ids = made.dev.source(row).tolist()
-        assert ids == made.tokenizers.source.encode(text)
+        assert ids == made.tokenizers.encode_source(text).joined
         assert ids.count(BOS) == 2
-    assert Prepared.open(tmp_path / "out").tokenizers.source.encode("c a t") == made.tokenizers.source.encode("c a t")
+    again = Prepared.open(tmp_path / "out").tokenizers
+    assert again.encode_source("c a t") == made.tokenizers.encode_source("c a t")
 
 
 def test_other_data_without_them(tmp_path: Path) -> None:
@@ -117,7 +119,8 @@ def test_a_model_that_reads_matches_goes_on_with_those_of_the_new_pairs(tmp_path
     (tmp_path / "in" / "t.g").write_text("c o o l\ng o o d s\nt o a d\n")
     (tmp_path / "in" / "t.p").write_text("C O G\nG O D S\nT O D\n")
     made = prepare(config, tmp_path / "next", tokenizers=first.tokenizers)
-    assert made.tokenizers.source.pieces(made.tokenizers.source.encode("g o o d"))[:9] == [*"good", "<s>", *"GODS"]
+    source = made.tokenizers.encode_source("g o o d")
+    assert made.tokenizers.source_pieces(source)[:9] == [*"good", "<s>", *"GODS"]
     with pytest.raises(ConfigError, match=r"data\.fuzzy_matches = 1"):
         prepare(settings(tmp_path / "in", fuzzy_matches=0), tmp_path / "none", tokenizers=first.tokenizers)
 
