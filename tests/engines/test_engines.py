@@ -108,9 +108,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 def walk(engines: list[ModuleEngine], case: Case) -> list[list[torch.Tensor]]:
     """Log-probabilities of each step of each engine, rows repeated, dropped and exchanged on the way."""
-    batch = case.batch()
-    states = [engine.start(batch) for engine in engines]
-    rows, found = len(batch), [[] for _ in engines]
+    source = case.source()
+    states = [engine.start(source) for engine in engines]
+    rows, found = len(source), [[] for _ in engines]
     for step in range(case.steps):
         tokens = torch.randint(0, case.config.target_vocab or 9, (rows,))
         for index, engine in enumerate(engines):
@@ -139,10 +139,10 @@ def test_float32_is_the_oracle_up_to_rounding(make: Make, case: Case) -> None:
 def test_what_the_generator_reads_is_the_oracles_up_to_rounding(make: Make, case: Case) -> None:
     model = case.model()
     one, other = ModuleEngine(model), make(model, "float32")
-    batch = case.batch()
-    state, same, alone = one.start(batch), other.start(batch), other.start(batch)
+    source = case.source()
+    state, same, alone = one.start(source), other.start(source), other.start(source)
     for _ in range(case.steps):
-        tokens = torch.randint(0, case.config.target_vocab or 9, (len(batch),))
+        tokens = torch.randint(0, case.config.target_vocab or 9, (len(source),))
         expected, outputs, state = one.step_with_outputs(state, tokens)
         log_probs, found, same = other.step_with_outputs(same, tokens)
         torch.testing.assert_close(found, outputs, rtol=1e-4, atol=1e-4)
@@ -283,8 +283,8 @@ def test_steps_agree_with_one_pass_over_long_outputs(make: Make) -> None:
     model, source = case.model(), case.framed()
     engine = make(model, "float32")
     targets = [torch.randint(4, 61, (length,)).tolist() for length in (199, 130)]
-    serial = score_serial(engine, batch, targets)
-    parallel = score_parallel(ModuleEngine(model), batch, targets)
+    serial = score_serial(engine, source, targets)
+    parallel = score_serial(ModuleEngine(model), source, targets)
     for one, other in zip(serial, parallel, strict=True):
         assert one == pytest.approx(other, abs=2e-3)
 
@@ -317,8 +317,8 @@ def test_native_rows_do_not_know_their_batch_mates(precision: str) -> None:
 def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
     """In shared stages and with rows of their own, where threads are at different stages; each way several times."""
     case = Case(base_case(d_model=256, num_heads=8, d_ff=512).config, tuple(range(3, 60)), 3, 2)
-    engine, batch = NativeEngine(case.model(), precision, kernels), case.batch()
-    tokens = torch.randint(4, 61, (3, len(batch)))
+    engine, source = NativeEngine(case.model(), precision, kernels), case.source()
+    tokens = torch.randint(4, 61, (3, len(source)))
 
     def steps(threads: int, rows: int) -> list[torch.Tensor]:
         torch.set_num_threads(threads)
@@ -331,7 +331,7 @@ def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
             torch.set_num_threads(1)
         return found
 
-    for rows in (4, len(batch)):
+    for rows in (4, len(source)):
         alone = steps(1, rows)
         for threads in (2, 3, 2, 2):
             for one, other in zip(alone, steps(threads, rows), strict=True):
@@ -342,11 +342,11 @@ def test_native_threads_change_no_bit(kernels: str, precision: str) -> None:
 def test_states_may_be_stepped_at_the_same_time() -> None:
     """Two searches in two Python threads: who finds the threads at work goes on alone."""
     case = Case(base_case(d_model=256, num_heads=8, d_ff=512).config, tuple(range(3, 40)), 3, 2)
-    engine, batch = NativeEngine(case.model(), "int8"), case.batch()
-    tokens = torch.randint(4, 61, (6, len(batch)))
+    engine, source = NativeEngine(case.model(), "int8"), case.source()
+    tokens = torch.randint(4, 61, (6, len(source)))
 
     def steps() -> torch.Tensor:
-        state, found = engine.start(batch), []
+        state, found = engine.start(source), []
         for step in tokens:
             log_probs, state = engine.step(state, step)
             found.append(log_probs)
@@ -375,7 +375,7 @@ def test_the_best_are_those_of_all_log_probabilities(precision: str) -> None:
     every, _ = engine.step(engine.start(source), tokens)
     every = every.index_fill(1, banned, float("-inf"))
     for count in (1, 2, 8, 61, 200):
-        values, best, _ = engine.step_top(engine.start(batch), tokens, count, banned)
+        values, best, _ = engine.step_top(engine.start(source), tokens, count, banned)
         expected = every.sort(dim=1, descending=True, stable=True)
         assert torch.equal(values, expected.values[:, :count])
         finite = values > float("-inf")
@@ -396,7 +396,7 @@ def test_nan_stays_nan(make: Make, precision: str, name: str) -> None:
     log_probs, _ = engine.step(engine.start(source), tokens)
     assert log_probs.isnan().all()
     if isinstance(engine, NativeEngine):
-        values, _, _ = engine.step_top(engine.start(batch), tokens, 3, torch.tensor([0]))
+        values, _, _ = engine.step_top(engine.start(source), tokens, 3, torch.tensor([0]))
         assert values.isnan().all()
 
 
@@ -409,8 +409,8 @@ def test_a_source_of_nothing_but_padding_is_a_source(make: Make, precision: str)
     source = SourceBatch.of_padded(ids, SPECIALS.pad)
     tokens = torch.full((len(source),), 5)
     engine = make(model, precision)
-    first, _ = engine.step(engine.start(batch), tokens)
-    expected, _ = ModuleEngine(model).step(ModuleEngine(model).start(batch), tokens)
+    first, _ = engine.step(engine.start(source), tokens)
+    expected, _ = ModuleEngine(model).step(ModuleEngine(model).start(source), tokens)
     assert first.isfinite().all()
     torch.testing.assert_close(first, expected, rtol=0, atol=1e-4 if precision == "float32" else 1.0)
 
@@ -433,9 +433,9 @@ def test_ids_out_of_the_vocabulary_are_errors() -> None:
     with pytest.raises(IndexError):
         engine.start(SourceBatch(source.ids + 60, source.mask))
     with pytest.raises(IndexError):
-        engine.step(engine.start(batch), torch.tensor([1, 2, -1, 4, 5]))
+        engine.step(engine.start(source), torch.tensor([1, 2, -1, 4, 5]))
     with pytest.raises(ValueError, match="5 rows needs as many tokens, got 2"):
-        engine.step(engine.start(batch), torch.tensor([1, 2]))
+        engine.step(engine.start(source), torch.tensor([1, 2]))
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -446,6 +446,6 @@ def test_int8_scores_are_those_of_its_own_steps(make: Make) -> None:
     scores = engine.token_log_probabilities(source, target)
     serial = score_serial(engine, source, target[:, 1:-1].tolist())
     assert scores.shape == (5, 4)
-    first = [engine.step(engine.start(batch), target[:, 0])[0].gather(1, target[:, 1, None])]
+    first = [engine.step(engine.start(source), target[:, 0])[0].gather(1, target[:, 1, None])]
     torch.testing.assert_close(scores[:, :1], first[0])
     assert len(serial) == 5

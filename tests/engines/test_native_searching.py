@@ -181,14 +181,13 @@ def test_what_is_no_number_is_told() -> None:
     engine = random_engine(1)
     with torch.no_grad():
         engine.model.generator.weight.fill_(float("nan"))
-    spoilt = searcher(NativeEngine(engine.model))
+    spoilt = NativeEngine(engine.model)
     for beam_size, sources, threads in (
         (1, [[5, 6]], 1),
         (3, [[5, 6]], 1),
         (1, [[5, 6], [7]], 2),
         (3, [[7], [8], [9]], 2),
     ):
-        options = DecodingConfig(beam_size=beam_size)
         with pytest.raises(ModelError, match="NaN instead of probabilities"):
             whole(spoilt).search(asked(sources, DecodingConfig(beam_size=beam_size)), threads=threads)
 
@@ -209,8 +208,7 @@ def test_long_outputs_have_the_positions_of_the_modules(layout: str) -> None:
     tokens = torch.randint(4, 300, (1, 200))
     source = SourceBatch.of_padded(torch.randint(4, 300, (1, 150)), SPECIALS.pad)
     oracle = ModuleEngine(engine.model)
-    batch = SourceBatch.of_padded(source, 0)
-    state, like = engine.start(batch), oracle.start(batch)
+    state, like = engine.start(source), oracle.start(source)
     for step in range(200):
         found, state = engine.step(state, tokens[:, step])
         expected, like = oracle.step(like, tokens[:, step])

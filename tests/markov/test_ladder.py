@@ -155,7 +155,7 @@ def test_the_skips_vote_nearly_even_and_the_mask_makes_it_plain(heard):
 @pytest.mark.parametrize("rung", [MaskedSkips, MatrixSkips])
 def test_greedy_completion_of_a_prompt_recalls_what_stands_far_back(rung, heard):
     model = rung.fit(heard, len(WORDS), k=0.0)
-    done = greedy_search(model, requests([ids("check the program"), ids("check the battery")]))
+    done = greedy_search(model, request([ids("check the program"), ids("check the battery")]))
     assert [list(row[0].tokens) for row in done] == [PROGRAM, BATTERY]
     assert all(row[0].log_probability == pytest.approx(math.log(1 / 2)) for row in done)
 
@@ -164,7 +164,7 @@ def test_second_order_tells_apart_what_first_order_cannot():
     battery = ids("check whether the battery ran down please")
     program = ids("check whether the program ran please")
     sequences = [battery] * 40 + [program] * 60
-    prompts = requests([ids("check whether the battery ran"), ids("check whether the program ran")])
+    prompts = request([ids("check whether the battery ran"), ids("check whether the program ran")])
     second = greedy_search(SecondOrder.fit(sequences, len(WORDS), k=0.0), prompts)
     assert [list(row[0].tokens) for row in second] == [battery, program]
     first = greedy_search(FirstOrder.fit(sequences, len(WORDS), k=0.0), prompts)
@@ -254,7 +254,7 @@ def test_a_feature_is_on_for_both_its_words_only(heard):
 def test_every_rung_is_a_next_token_model_for_every_search(rung, heard):
     model = rung.fit(heard, len(WORDS))
     assert isinstance(model, NextTokenModel)
-    prompts = requests([ids("check the program"), [], ids("log")], beam_size=3)
+    prompts = request([ids("check the program"), [], ids("log")], beam_size=3)
     for search in (greedy_search, beam_search, sample):
         together = search(model, prompts)
         for row, prompt in enumerate(prompts):

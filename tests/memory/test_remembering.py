@@ -16,8 +16,9 @@ from dragoman.memory import Datastore, Remembering, make_datastore
 from dragoman.memory.remembering import fit
 from dragoman.nn import Transformer
 from dragoman.search import score_serial
-from dragoman.sequences import Source, SourceBatch, sources_of
+from dragoman.sequences import pad_rows
 from dragoman.studies import evaluate, tune
+from dragoman.text.tokenizer import EOS
 from dragoman.translation import Translator
 from end_to_end import small
 
@@ -86,7 +87,7 @@ def by_hand(
 def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float | None, count: int) -> None:
     store, model = stored(folder), the_model()
     both = Remembering(ModuleEngine(model), store, DecodingConfig(knn_weight=weight, knn_neighbours=min(count, 99)))
-    source = SourceBatch.of(sources_of([[5, 6, 7], [8]]))
+    source = pad_rows([[5, 6, 7, EOS], [8, EOS]])
     own, outputs, _ = both.engine.step_with_outputs(both.start(source), torch.tensor([1, 1]))
     log_probs, _ = both.step(both.start(source), torch.tensor([1, 1]))
     for row in range(2):
@@ -199,8 +200,8 @@ def test_scores_are_those_of_the_search(folder: Path) -> None:
     for result, score in zip(found, translator.score(TEXTS[:4], [one.text for one in found]), strict=True):
         if result.finished:
             assert score.log_probability == pytest.approx(result.log_probability, abs=1e-4)
-    model = translator.backend.torch.remembering(translator.decoding)
-    [serial] = score_serial(model, SourceBatch.of([Source((5, 6))]), [[7, 8]])
+    model = translator.runner.with_datastores(translator.decoding)
+    [serial] = score_serial(model, pad_rows([[5, 6, EOS]]), [[7, 8]])
     assert len(serial) == 3
 
 
@@ -221,7 +222,7 @@ def test_what_is_explained_is_what_is_translated(folder: Path) -> None:
 def test_each_member_of_an_ensemble_has_its_own(folder: Path, tmp_path: Path) -> None:
     other = small.saved(tmp_path / "other", small.word_pair(), seed=2)
     together = Translator.from_pretrained([folder, other])
-    members = together.backend.torch.remembering(DecodingConfig()).models
+    members = together.runner.with_datastores(DecodingConfig()).models
     assert [type(one).__name__ for one in members] == ["Remembering", "ModuleEngine"], "the other one is in float64"
     assert len(together.translate(TEXTS[:2])) == 2
 
@@ -264,9 +265,7 @@ def test_what_is_fitted_is_what_makes_held_out_tokens_likeliest(folder: Path) ->
 
     def loss() -> float:
         both = Remembering(ModuleEngine(model), store, DecodingConfig())
-        scores = [
-            score_serial(both, SourceBatch.of(sources_of([source])), [target])[0] for source, target in known + unknown
-        ]
+        scores = [score_serial(both, pad_rows([[*source, EOS]]), [target])[0] for source, target in known + unknown]
         return -sum(sum(one) for one in scores) / sum(map(len, scores))
 
     assert loss() == pytest.approx(found.together, abs=1e-3)

@@ -48,7 +48,7 @@ class HistoryModel:
 
     def distribution(self, source: list[int], history: list[int]) -> Tensor:
         key = self.seed
-        for number in [*source, -1, *history]:
+        for number in [*[token for token in source if token], -1, *history]:
             key = (key * 1_000_003 + number + 7) % (2**31 - 1)
         noise = torch.randn(self.vocab, generator=torch.Generator().manual_seed(key), dtype=torch.float64)
         return (noise * self.sharpness).log_softmax(0)

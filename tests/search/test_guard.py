@@ -55,23 +55,14 @@ def test_only_unfinished_loops_are_searched_again() -> None:
 
 def test_an_output_that_does_not_end_the_second_time_either_stays() -> None:
     search = Recorded([LOOP[:LIMIT]] * 2, [list(range(4, 4 + LIMIT)), [8]])
-    guarded = search_without_loops(search, requests(2))
-    assert [list(hypotheses[0].tokens) for hypotheses in guarded.hypotheses] == [LOOP[:LIMIT], [8]]
-    assert guarded.again == [False, True]
+    assert found(search, request(2)) == [LOOP[:LIMIT], [8]]
 
 
 @pytest.mark.parametrize("options", [{"loop_guard": 0}, {"no_repeat_ngram": 40}, {"max_length": LIMIT}])
 def test_it_is_off_where_it_is_not_wanted(options: dict[str, int]) -> None:
     search = Recorded([LOOP[:LIMIT]], [LOOP[:LIMIT]])
-    assert found(search, requests(1, **options)) == [LOOP[:LIMIT]]
-    assert len(search.calls) == 1
-
-
-def test_each_request_is_guarded_by_its_own_options() -> None:
-    search = Recorded([LOOP[:LIMIT]] * 3, [[8], [9], [10]])
-    asked = [*requests(1), *requests(2, loop_guard=0)[1:], *requests(3, loop_guard=3)[2:]]
-    assert search_without_loops(search, asked).again == [True, False, True]
-    assert [one.options.no_repeat_ngram for one in search.calls[1]] == [4, 3]
+    assert found(search, request(1, **options)) == [LOOP[:LIMIT]]
+    assert len(search.requests) == 1
 
 
 def test_requests_of_different_searches_are_guarded_each_by_its_own() -> None:
@@ -82,8 +73,8 @@ def test_requests_of_different_searches_are_guarded_each_by_its_own() -> None:
 
 def test_a_batch_without_loops_is_searched_once() -> None:
     search = Recorded([[4], [5, 6]], [[], []])
-    assert found(search, requests(2)) == [[4], [5, 6]]
-    assert len(search.calls) == 1
+    assert found(search, request(2)) == [[4], [5, 6]]
+    assert len(search.requests) == 1
 
 
 def test_what_is_finished_and_what_is_a_loop() -> None:

@@ -23,12 +23,6 @@ from end_to_end import small
 SOURCES, TARGETS = small.sentences(9, seed=5), small.sentences(9, seed=6)
 
 
-def as_found(
-    translator: Translator, sources: list[list[int]], targets: list[list[int]], options: DecodingConfig
-) -> list[Hypothesis]:
-    return known_hypotheses(translator.plan(options), sources_of(sources), targets)
-
-
 def ids_of(texts: list[str]) -> list[list[int]]:
     return [small.word_pair().source.encode(text) for text in texts]
 

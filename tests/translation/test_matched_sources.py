@@ -61,20 +61,6 @@ def test_a_source_is_cut_only_where_it_is_too_long_itself(translator: Perfect, l
     assert found.truncated == cut
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_an_output_is_as_long_as_the_sentence_alone_allows(translator: Perfect, beam_size: int) -> None:
-    """Twice its 7 tokens and 3 more, whatever was put beside them: no output may end before."""
-    changes = {"max_length": None, "max_length_factor": 2.0, "max_length_offset": 3, "min_length": 99}
-    options = translator.options({**changes, "beam_size": beam_size})
-    alone = Translator(translator.transformers, translator.tokenizers.without_matches())
-    for reader, with_matches in ((translator, True), (alone, False)):
-        plan = reader.plan(options)
-        for word, found in zip(WORDS[:5], reader.translate_with(WORDS[:5], options), strict=True):
-            request = plan.request(reader.tokenizers.encode_source(word))
-            assert bool(request.source.matches) == with_matches
-            assert (request.max_length, len(found.tokens), found.finished) == (17, 17, False)
-
-
 def test_pairs_are_as_unequal_as_their_texts_are(translator: Perfect) -> None:
     counts = Counts(unit="lines")
     made = list(synthesize(translator, WORDS[:20], kind="self-training", keep_copies=True, tag="", counts=counts))

@@ -6,13 +6,11 @@ import math
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import jaxtyping
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
@@ -81,19 +79,6 @@ def test_batch_mates_order_and_batch_sizes_change_nothing(
         for i, found in zip(order, together, strict=True):
             assert found.source == texts[i]
             assert_same(found, alone[i])
-
-
-class Wider:
-    """A next-token model whose batches are padded by more than their longest source needs."""
-
-    device = torch.device("cpu")
-
-    def __init__(self, model: NextTokenModel, more: int) -> None:
-        self.model, self.more, self.step = model, more, model.step
-
-    def start(self, sources: SourceBatch) -> Any:
-        ids, mask = (functional.pad(one, (0, self.more), value=PAD) for one in (sources.ids, sources.mask))
-        return self.model.start(SourceBatch(ids, mask))
 
 
 @pytest.mark.usefixtures("unchecked")
