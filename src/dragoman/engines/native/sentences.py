@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+from array import array
 from collections.abc import Iterator, Sequence
-from ctypes import byref, c_int64
+from ctypes import byref
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import MOST, FoundSpec, Library, SentenceSpec
 
 FORMULAS = ("gnmt", "power", "reward")
+# The fields of `SentenceSpec`, which takes several times as long to be filled in one by one.
+SENTENCE = struct.Struct("PPPqqd9i0q")
 
 # The ids of an output and of what ends it, and the log-probability of each.
 Output = tuple[list[int], list[float]]
@@ -57,30 +62,41 @@ class Wanted:
         """Return an array of `SentenceSpec`, and what must live as long as it is used.
 
         Raises:
+            IndexError: an id has more than 64 bits.
             ValueError: there are not as many options, lengths or prefixes as rows.
         """
         count = len(self.rows)
         each = [self.options] * count if isinstance(self.options, DecodingConfig) else self.options
         prefixes = self.prefixes or [()] * count
-        ids = [id for row in self.rows for id in row]
-        places = [*ids, *(id for prefix in prefixes for id in prefix), *self.never]
-        kept = (c_int64 * len(places))(*places)
-        source = ctypes.addressof(kept)
+        ids = list(chain.from_iterable(self.rows))
+        places = [*ids, *chain.from_iterable(prefixes), *self.never]
+        try:
+            kept = array("q", places)
+        except OverflowError:
+            raise IndexError("a token is not in the vocabulary of any model") from None
+        source, _ = kept.buffer_info()
         prefix = source + 8 * len(ids)
         never = source + 8 * (len(places) - len(self.never))
-        specs = []
+        packed, before, numbers = [], None, (0.0, 0, 0, 0, 0, 0)
         for row, options, longest, forced in zip(self.rows, each, self.max_lengths, prefixes, strict=True):
-            specs.append(
-                SentenceSpec(
-                    source, prefix, never, self.begin, self.end, options.length_penalty,
-                    len(row), len(forced), len(self.never), options.beam_size, options.n_best,
-                    min(options.min_length, MOST), min(longest, MOST), min(options.no_repeat_ngram, MOST),
-                    FORMULAS.index(options.length_penalty_formula),
+            if options is not before:  # most often all rows have the same
+                numbers, before = _numbers(options), options
+            alpha, beam_size, n_best, min_length, no_repeat_ngram, formula = numbers
+            packed.append(
+                SENTENCE.pack(
+                    source, prefix, never, self.begin, self.end, alpha, len(row), len(forced), len(self.never),
+                    beam_size, n_best, min_length, min(longest, MOST), no_repeat_ngram, formula,
                 )
             )  # fmt: skip
             source += 8 * len(row)
             prefix += 8 * len(forced)
-        return (SentenceSpec * count)(*specs), kept
+        return (SentenceSpec * count).from_buffer_copy(b"".join(packed)), kept
+
+
+def _numbers(options: DecodingConfig) -> tuple[float, int, int, int, int, int]:
+    formula = FORMULAS.index(options.length_penalty_formula)
+    lengths = min(options.min_length, MOST), min(options.no_repeat_ngram, MOST)
+    return options.length_penalty, options.beam_size, options.n_best, *lengths, formula
 
 
 def take_found(library: Library, function: Any, *arguments: Any) -> list[Finished]:

@@ -7,6 +7,12 @@
 
 namespace dragoman {
 
+namespace {
+
+constexpr size_t CHUNK = size_t{1} << 16;  // numbers
+
+}  // namespace
+
 Scratch::Scratch(const Model& m, int row_count, int reach_count, int thread_count)
     : x_stride(row_stride(m.d_model)),
       query_stride(row_stride(m.queries())),
@@ -32,6 +38,13 @@ Scratch::Scratch(const Model& m, int row_count, int reach_count, int thread_coun
     offset = arena_.take<int32_t>(n);
 }
 
+Row Row::copy() const {
+    Row other{memory, sentence, {}};
+    other.past.reserve(past.size() + 8);  // it is about to grow
+    other.past = past;
+    return other;
+}
+
 int Memory::longest() const { return tokens.empty() ? 0 : *std::max_element(tokens.begin(), tokens.end()); }
 
 int State::longest() const {
@@ -48,7 +61,7 @@ void State::reorder(const int64_t* indices, int count) {
     for (int i = 0; i < count; ++i) {
         Row& from = rows[indices[i]];
         if (last[indices[i]] == i) kept[i] = std::move(from);
-        else kept[i] = from;
+        else kept[i] = from.copy();
     }
     rows = std::move(kept);
 }
@@ -74,11 +87,24 @@ void State::join(State& other) {
 const Block& State::grow() {
     if (blocks.size() - free_.size() >= limit_) collect();
     const int more = count(), slot = free_block();
-    blocks[slot] = {take_pages(sizeof(float) * model.decoder.layers.size() * more * model.key_values()), more};
+    blocks[slot] = {room(model.decoder.layers.size() * more * model.key_values()), more};
     for (Row& row : rows)
         if (row.past.size() == row.past.capacity()) row.past.reserve(2 * row.past.size() + 8);
     for (int row = 0; row < more; ++row) rows[row].past.push_back({slot, row});
     return blocks[slot];
+}
+
+// Small blocks come from one chunk, which the system need not be asked for each time.
+std::shared_ptr<float> State::room(size_t count) {
+    if (count > end_ - next_) {
+        const size_t size = std::max(count, CHUNK);
+        chunk_ = std::shared_ptr<float>(take_pages(sizeof(float) * size));
+        next_ = 0;
+        end_ = size;
+    }
+    std::shared_ptr<float> found(chunk_, chunk_.get() + next_);
+    next_ += count;  // a multiple of 16, as strides are
+    return found;
 }
 
 // Frees the blocks that no row needs any more.

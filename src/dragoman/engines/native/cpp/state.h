@@ -39,9 +39,9 @@ struct Memory {
     int total() const { return first.empty() ? 0 : first.back() + tokens.back(); }
 };
 
-// The keys and values of one step: [layer][row][key_values].
+// The keys and values of one step, [layer][row][key_values], in memory that some steps after one another share.
 struct Block {
-    Pages data;
+    std::shared_ptr<float> data;
     int rows = 0;
 };
 
@@ -56,6 +56,7 @@ struct Row {
     std::vector<Place> past;
 
     int length() const { return static_cast<int>(past.size()); }
+    Row copy() const;
     bool looks_where(const Row& other) const { return memory == other.memory && sentence == other.sentence; }
 };
 
@@ -82,7 +83,10 @@ class State {
   private:
     void collect();
     int free_block();
+    std::shared_ptr<float> room(size_t count);
 
+    std::shared_ptr<float> chunk_;
+    size_t next_ = 0, end_ = 0;  // of the chunk's numbers
     size_t limit_ = 64;  // of blocks, before those are freed that no row needs
     std::vector<int> free_;
     std::unique_ptr<Scratch> scratch_;
