@@ -11,7 +11,7 @@ from dragoman.config import DecodingConfig
 from dragoman.inspection import Trace, explain, recalling
 from dragoman.memory import Remembering, make_datastore
 from dragoman.nn import Transformer
-from dragoman.sequences import pad_rows
+from dragoman.sequences import Source, SourceBatch
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
 from end_to_end import small
@@ -44,11 +44,11 @@ def test_each_step_has_the_numbers_of_the_search(
     translator: Translator, changes: dict[str, float], beam_size: int
 ) -> None:
     trace = traced(translator, changes, beam_size)
-    both = translator.runner.with_datastores(translator.options(changes))
+    both = translator.backend.torch.remembering(translator.options(changes))
     assert isinstance(both, Remembering)
     assert trace.source is not None
-    source = pad_rows([list(trace.source.ids)])
-    state, alone = both.start(source), translator.transformers[0].start(source)
+    source = SourceBatch.of([Source(trace.source.ids, end=())])
+    state, alone = both.start(source), translator.transformers[0].start(source.ids)
     token = BOS
     for step in trace.steps:
         log_probs, state = both.step(state, torch.tensor([token]))
@@ -94,7 +94,7 @@ def test_without_weight_nothing_is_recalled(translator: Translator) -> None:
 
 
 def test_a_datastore_that_was_fitted_to_nothing_says_nothing(translator: Translator) -> None:
-    store = translator.runner.datastores[0]
+    store = translator.backend.torch.datastores[0]
     assert store is not None
     before, store.weight = store.weight, torch.zeros(1)
     try:

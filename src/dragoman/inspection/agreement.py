@@ -25,7 +25,6 @@ _PADDED = f"logits of the text alone = logits with {PADDING} <pad> behind it, as
 Model = Transformer | CausalLM | MaskedLM
 
 
-@torch.no_grad()
 def parallel_logits(
     model: Model, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
 ) -> Float[Tensor, "1 length vocab"]:
@@ -38,6 +37,7 @@ def parallel_logits(
     return _parallel(model, *((ids, torch.ones_like(ids, dtype=torch.bool)) for ids in (source, inputs)))
 
 
+@torch.no_grad()
 def _parallel(model: Model, source: tuple[Tensor, Tensor], inputs: tuple[Tensor, Tensor]) -> Tensor:
     """Of ids and where they are tokens."""
     if isinstance(model, Transformer):
