@@ -47,8 +47,8 @@ def test_each_step_has_the_numbers_of_the_search(
     both = translator.backend.torch.remembering(translator.options(changes))
     assert isinstance(both, Remembering)
     assert trace.source is not None
-    batch = SourceBatch.of([Source(tuple(trace.source.ids), end=())])
-    state, alone = both.start(batch), translator.transformers[0].start(batch.ids)
+    source = SourceBatch.of([Source(trace.source.ids, end=())])
+    state, alone = both.start(source), translator.transformers[0].start(source.ids)
     token = BOS
     for step in trace.steps:
         log_probs, state = both.step(state, torch.tensor([token]))
