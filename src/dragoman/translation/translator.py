@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import DecodingConfig
-from dragoman.engines.light import open_light
 from dragoman.engines.native.model import Readings, default_threads
 from dragoman.engines.native.searching import read_whole, search_whole
+from dragoman.engines.torch_free import open_torch_free
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
@@ -24,7 +24,7 @@ from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.results import Translation, no_translation
 
 
-class Light:
+class TorchFree:
     """A model that runs without PyTorch, which is only imported for what this cannot do.
 
     Attributes:
@@ -53,7 +53,7 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[Any] | Light,
+        models: Sequence[Any] | TorchFree,
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         languages: Languages | None = None,
@@ -62,8 +62,8 @@ class Translator:
         datastores: Sequence[Any] = (),
         right_to_left: bool = False,
     ) -> None:
-        self._light = models if isinstance(models, Light) else None
-        self._runner: Any = None if isinstance(models, Light) else _runner(models, engine, precision, datastores)
+        self._torch_free = models if isinstance(models, TorchFree) else None
+        self._runner: Any = None if isinstance(models, TorchFree) else _runner(models, engine, precision, datastores)
         self.tokenizers = tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
@@ -86,13 +86,13 @@ class Translator:
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         config, decoding, languages = read_config(paths[0])
         await_check = check_aside(paths[0] / WEIGHTS)
-        light = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
-        opened = open_light(paths[0], config, device, engine, precision) if light else None
+        alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
+        opened = open_torch_free(paths[0], config, device, engine, precision) if alone else None
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()
-            light = Light(*opened, partial(_load, paths, device, engine, precision))
-            return cls(light, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
+            whole = TorchFree(*opened, partial(_load, paths, device, engine, precision))
+            return cls(whole, tokenizers, decoding, languages, right_to_left=bool(config.right_to_left))
         from dragoman.memory.datastore import Datastore
         from dragoman.translation.runner import check_together, load_models
 
@@ -107,8 +107,8 @@ class Translator:
     def runner(self) -> Any:
         """The models run through PyTorch (`dragoman.translation.runner.Runner`), loaded when they are first needed."""
         if self._runner is None:
-            assert self._light is not None
-            self._runner = self._light.load()
+            assert self._torch_free is not None
+            self._runner = self._torch_free.load()
         return self._runner
 
     @property
@@ -124,15 +124,15 @@ class Translator:
     @property
     def engine(self) -> str:
         """The first of the engines and its precision, as `native in int8`."""
-        if self._light is not None:
-            return f"native in {self._light.native[0].precision}"
+        if self._torch_free is not None:
+            return f"native in {self._torch_free.native[0].precision}"
         first = self.engines[0]
         return f"{first.name} in {first.precision}"
 
     @property
     def engine_reason(self) -> str:
         """Why the first of the engines was chosen, in words."""
-        return self.runner.reason if self._light is None else self._light.reason
+        return self.runner.reason if self._torch_free is None else self._torch_free.reason
 
     @property
     def model(self) -> Any:
@@ -146,7 +146,7 @@ class Translator:
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
         """What a search asks beside one reading of the models: `datastore`, `right to left`."""
-        remembers = self._light is None and any(self.runner.datastores) and options.knn_weight != 0
+        remembers = self._torch_free is None and any(self.runner.datastores) and options.knn_weight != 0
         turns = self.right_to_left and options.right_to_left_weight != 0 and options.is_beam_search
         return (*(["datastore"] if remembers else []), *(["right to left"] if turns else []))
 
@@ -259,7 +259,7 @@ class Translator:
 
     def _find(self, requests: Sequence[IdRequest], options: DecodingConfig) -> Iterator[list[list[Hypothesis]]]:
         """The hypotheses of each batch; each on a thread of its own where there are batches enough."""
-        native = self.runner.native if self._light is None else self._light.native
+        native = self.runner.native if self._torch_free is None else self._torch_free.native
         if options.sampling or native is None:
             search = in_directions(self.runner.find, self.runner.read_backwards, options, self.right_to_left)
             yield from (search_without_loops(search, request) for request in requests)

@@ -23,13 +23,33 @@ from dragoman.engines.native.library import (
     TableSpec,
     load_library,
 )
-from dragoman.engines.recipe import TURNING, A, Array, Attention, Embedding, Matrix, Norm, Recipe, Stack
 from dragoman.errors import ConfigError
+from dragoman.models.blueprint import (
+    GIVEN,
+    A,
+    Array,
+    Blueprint,
+    Embedding,
+    Matrix,
+    Norm,
+    NotPlain,
+    Shape,
+    Stack,
+    W,
+    halves,
+)
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 FORMULAS = ("gnmt", "power", "reward")
-LAYOUTS = (None, "interleaved", "concatenated", *TURNING)
+# What is done about positions (`dragoman.models.blueprint.SCHEMES`), as the library numbers it.
+LAYOUTS: dict[tuple[str | None, str | None, str | None], int] = {
+    (GIVEN, None, None): 0,
+    ("interleaved", None, None): 1,
+    ("concatenated", None, None): 2,
+    (None, "rotary", None): 3,
+    (None, "rotary", "rotary"): 4,
+}
 
 # The ids of an output and of what ends it, and the log-probability of each.
 Output = tuple[list[int], list[float]]
@@ -39,30 +59,43 @@ class NativeModel:
     """The packed weights of a model. Later changes of what they were packed from are not seen.
 
     Args:
-        recipe: the weights, float32.
+        blueprint: of a model that decodes, with its weights, float32.
         precision: of the linear maps: `float32`, `int8` or `bfloat16`.
         kernels: the name of a set of kernels that this processor can run; the fastest if None.
 
     Raises:
         ConfigError: the library is not there, or the processor does not have what is asked for.
+        NotPlain: the library does not run such a model.
     """
 
-    def __init__(self, recipe: Recipe[A], precision: str = "float32", kernels: str | None = None) -> None:
+    def __init__(self, blueprint: Blueprint[W], precision: str = "float32", kernels: str | None = None) -> None:
         library = load_library()
         if isinstance(library, str):
             raise ConfigError(f"there is no native engine: {library}")
-        self.library, self.precision, self.pad = library, precision, recipe.shape.pad
+        if why_not := self.supports(blueprint):
+            raise NotPlain(why_not)
+        self.library, self.precision, self.pad = library, precision, blueprint.shape.pad
         self.kernels = _choose_kernels(library, kernels, precision)
-        self.vocab: int = recipe.generator.weight.shape[0]
-        self.handle = _packed(recipe, library, precision, self.kernels)
+        self.vocab: int = blueprint.generator.weight.shape[0]
+        self.handle = _packed(blueprint, library, precision, self.kernels)
         # The library reads the embeddings where they are.
-        self._kept: tuple[Array, Array | None] = (
-            recipe.target.rows,
-            None if recipe.source is None else recipe.source.rows,
-        )
-        layouts = {recipe.target.layout, recipe.target.layout if recipe.source is None else recipe.source.layout}
-        self.knows_positions = None not in layouts
+        self._kept: list[Array] = [one.rows for one in blueprint.embeddings]
+        self.knows_positions = GIVEN not in [one.positions for one in blueprint.embeddings]
         self._free = weakref.finalize(self, library.free_model, self.handle)
+
+    @staticmethod
+    def supports(blueprint: Blueprint[A]) -> str | None:
+        """Return None if the library runs such a model, else why not, in words."""
+        if blueprint.decoder is None:
+            return "a model without a decoder does not decode"
+        if not any(blueprint.layers()):
+            return "there are no layers"
+        own, cross = blueprint.shape.self_positions, blueprint.shape.cross_positions
+        for embedding in blueprint.embeddings:
+            if (embedding.positions, own, cross) not in LAYOUTS:
+                inside = ", ".join(map(str, dict.fromkeys(filter(None, (embedding.positions, own, cross)))))
+                return f"the library does not know these positions: {inside or 'none'}"
+        return None
 
     @property
     def bytes(self) -> int:
@@ -131,6 +164,17 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def native_precision(wanted: str) -> tuple[str, str]:
+    """Return the precision of the native engine: the one asked for, or the fastest; and why, in words."""
+    library = load_library()
+    if wanted != "auto" or isinstance(library, str):
+        return wanted, f"{wanted} asked for"
+    fastest = library.kernels[-1].name
+    if fastest == "plain":
+        return "float32", "float32, because this processor does not multiply bytes in its vector units"
+    return "int8", f"int8, the fastest with {fastest}"
+
+
 def check(code: int) -> None:
     """Say in Python what the library says with a code.
 
@@ -172,7 +216,7 @@ def _choose_kernels(library: Library, wanted: str | None, precision: str) -> int
     return index
 
 
-def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -> int:
+def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: int) -> int:
     kept: list[Array] = []  # contiguous copies live until everything is packed
 
     def pointer(array: Array | None) -> int | None:
@@ -181,17 +225,17 @@ def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -
         kept.append(array.contiguous())
         return kept[-1].data_ptr()
 
-    matrices = [MatrixSpec(pointer(m.weight), pointer(m.bias), *m.weight.shape) for m in _matrices(recipe)]
+    matrices = [MatrixSpec(pointer(m.weight), pointer(m.bias), *m.weight.shape) for m in _matrices(blueprint)]
     norms = [
         NormSpec() if norm is None else NormSpec(pointer(norm.weight), pointer(norm.bias), norm.eps, 1)
-        for norm in _norms(recipe)
+        for norm in _norms(blueprint)
     ]
-    shape = recipe.shape
+    shape, stacks = blueprint.shape, _stacks(blueprint)
     spec = ModelSpec(
         PRECISIONS.index(precision), kernels, shape.d_model, shape.d_ff, shape.heads, shape.d_k, shape.d_v,
-        shape.pre_norm, ACTIVATIONS.index(shape.activation), recipe.crosses,
-        len(recipe.encoder.layers) if recipe.encoder else 0, len(recipe.decoder.layers), shape.pad,
-        _table(recipe.source), _table(recipe.target),
+        shape.pre_norm, ACTIVATIONS.index(shape.activation), blueprint.crosses,
+        len(stacks[0].layers), len(stacks[1].layers), shape.pad,
+        _table(blueprint.source, shape), _table(blueprint.target, shape),
         (MatrixSpec * len(matrices))(*matrices), (NormSpec * len(norms))(*norms),
     )  # fmt: skip
     handle = library.model(byref(spec))
@@ -200,34 +244,30 @@ def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -
     return handle
 
 
-def _table(embedding: Embedding[A] | None) -> TableSpec:
+def _table(embedding: Embedding[W] | None, shape: Shape) -> TableSpec:
     if embedding is None:
         return TableSpec()
     rows = embedding.rows
     assert rows.contiguous().data_ptr() == rows.data_ptr()
-    return TableSpec(rows.data_ptr(), rows.shape[0], embedding.scale, LAYOUTS.index(embedding.layout))
+    layout = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions]
+    return TableSpec(rows.data_ptr(), rows.shape[0], embedding.scale, layout)
 
 
-def _stacks(recipe: Recipe[A]) -> Iterator[Stack[A]]:
-    yield recipe.encoder or Stack((), None)
-    yield recipe.decoder
+def _stacks(blueprint: Blueprint[W]) -> tuple[Stack[W], Stack[W]]:
+    return blueprint.encoder or Stack((), None), blueprint.decoder or Stack((), None)
 
 
-def _attentions(attention: Attention[A], cross: Attention[A] | None) -> list[Attention[A]]:
-    return [attention] if cross is None else [attention, cross]
-
-
-def _matrices(recipe: Recipe[A]) -> Iterator[Matrix[A]]:
-    for layer in recipe.layers():
-        for attention in _attentions(layer.attention, layer.cross):
-            yield from (attention.query, attention.key_value, attention.output)
+def _matrices(blueprint: Blueprint[W]) -> Iterator[Matrix[W]]:
+    queries = blueprint.shape.heads * blueprint.shape.d_k
+    for layer in blueprint.layers():
+        for attention in filter(None, (layer.self_attention, layer.cross_attention)):
+            yield from (*halves(attention.projection, queries), attention.output)
         yield from (layer.inner, layer.outer)
-    yield recipe.generator
+    yield blueprint.generator
 
 
-def _norms(recipe: Recipe[A]) -> Iterator[Norm[A] | None]:
-    for stack in _stacks(recipe):
+def _norms(blueprint: Blueprint[W]) -> Iterator[Norm[W] | None]:
+    for stack in _stacks(blueprint):
         for layer in stack.layers:
-            yield from (attention.norm for attention in _attentions(layer.attention, layer.cross))
-            yield layer.norm
+            yield from filter(None, (layer.self_attention_norm, layer.cross_attention_norm, layer.feed_forward_norm))
         yield stack.end
