@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from dragoman.config import ModelConfig, Placement
-from dragoman.engines import ModuleEngine, NativeEngine, NotPlain, PackedEngine, choose, choose_engine
+from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine, choose_engine
+from dragoman.engines.native import engine as native_engine
 from dragoman.engines.native import load_library
-from dragoman.engines.reading import read_recipe
 from dragoman.errors import ConfigError
-from dragoman.models import build_model
+from dragoman.models import NotPlain, blueprint_of, build_model, read_blueprint
 from dragoman.nn import SinusoidalPositions, Transformer
 
 LIBRARY = load_library()
@@ -39,7 +39,7 @@ def test_the_native_engine_runs_what_it_can() -> None:
 
 
 def test_without_a_library_the_same_runs_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "load_library", lambda: "it was left out")
+    monkeypatch.setattr(native_engine, "load_library", lambda: "it was left out")
     engine, reason = choose_engine(small())
     assert isinstance(engine, PackedEngine)
     assert "it was left out" in reason
@@ -103,7 +103,7 @@ def test_parts_that_are_not_known_are_left_to_their_modules(spoil, told: str) ->
     model = small()
     spoil(model)
     with pytest.raises(NotPlain, match=told):
-        read_recipe(model)
+        read_blueprint(model)
     engine, reason = choose_engine(model)
     assert type(engine) is ModuleEngine
     assert told in reason
@@ -113,32 +113,81 @@ def test_parts_that_are_not_known_are_left_to_their_modules(spoil, told: str) ->
         choose_engine(model, Placement(precision="int8"))
 
 
+@pytest.mark.parametrize("engine", [NativeEngine, PackedEngine])
+def test_an_engine_says_by_itself_what_it_runs(engine: type[ModuleEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_engine, "load_library", lambda: None)
+    sizes = {"source_vocab": 9, "target_vocab": 9, "d_model": 8, "num_heads": 2, "d_ff": 8}
+    told = {}
+    for family in ("transformer", "causal", "masked"):
+        for positions in ("interleaved", "concatenated", "rotary", "relative"):
+            config = ModelConfig.from_dict({**sizes, "family": family, "positions": positions})
+            told[family, positions] = engine.supports(blueprint_of(config))
+            assert ModuleEngine.supports(blueprint_of(config)) is None
+    for (family, positions), why_not in told.items():
+        assert (why_not is None) == (family != "masked" and positions != "relative")
+    assert "without a decoder" in told["masked", "rotary"]
+    assert "relative" in told["causal", "relative"]
+
+
+@needs_library
+def test_without_its_library_the_native_engine_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert NativeEngine.supports(read_blueprint(small())) is None
+    monkeypatch.setattr(native_engine, "load_library", lambda: "it was left out")
+    assert "it was left out" in str(NativeEngine.supports(read_blueprint(small())))
+    with pytest.raises(ConfigError, match=r"native engine cannot run this model: .* it was left out"):
+        choose_engine(small(), Placement(engine="native"))
+
+
 def test_what_relative_positions_add_to_scores_is_left_to_them() -> None:
     engine, reason = choose_engine(small(positions="relative"))
     assert type(engine) is ModuleEngine
-    assert "inside attention" in reason
+    assert "relative" in reason or "no native engine" in reason
+    with pytest.raises(NotPlain, match="relative"):
+        PackedEngine(small(positions="relative"))
 
 
 def test_layers_that_differ_in_their_positions_are_left_to_their_modules() -> None:
-    turned = small(positions="rotary")
-    assert type(choose_engine(turned)[0]) is not ModuleEngine
-    turned.decoder.layers[-1].self_attention.positions = None
+    rotary = small(positions="rotary")
+    assert type(choose_engine(rotary)[0]) is not ModuleEngine
+    rotary.decoder.layers[-1].self_attention.positions = None
     with pytest.raises(NotPlain, match="inside attention"):
-        read_recipe(turned)
+        read_blueprint(rotary)
     across = small(positions="rotary-cross", num_decoder_layers=2)
     assert type(choose_engine(across)[0]) is not ModuleEngine
     across.decoder.layers[-1].cross_attention.positions = None
     with pytest.raises(NotPlain, match="inside attention"):
-        read_recipe(across)
+        read_blueprint(across)
+
+
+@needs_library
+def test_positions_in_places_that_the_library_does_not_know_are_left_to_others() -> None:
     across = small(positions="rotary-cross")
     for layer in (*across.encoder.layers, *across.decoder.layers):
         layer.self_attention.positions = None
-    with pytest.raises(NotPlain, match="inside cross-attention alone"):
-        read_recipe(across)
     both = small(positions="rotary")
     both.source_embedding.positions = SinusoidalPositions(both.source_embedding.tokens.d_model)
-    with pytest.raises(NotPlain, match="both added and inside"):
-        read_recipe(both)
+    for model in (across, both):
+        with pytest.raises(NotPlain, match=r"does not know these positions: .*rotary"):
+            NativeEngine(model)
+        assert type(choose_engine(model)[0]) is PackedEngine
+
+
+class Halved(nn.Linear):
+    """A linear map that is none."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input) / 2
+
+
+@pytest.mark.parametrize("part", ["self_attention.output", "feed_forward.inner"])
+def test_a_part_of_a_part_of_its_own_kind_is_noticed(part: str) -> None:
+    model = small()
+    block, _, name = part.rpartition(".")
+    owner = model.decoder.layers[0].get_submodule(block)
+    like = owner.get_submodule(name)
+    setattr(owner, name, Halved(like.in_features, like.out_features))
+    with pytest.raises(NotPlain, match="a Halved is not one linear map"):
+        read_blueprint(model)
 
 
 def test_unknown_names_are_mistakes() -> None:

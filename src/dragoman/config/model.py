@@ -170,7 +170,7 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
             )
         d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
         if self.positions in ("rotary", "rotary-cross") and d_k % 2 and (self.d_k or self.num_heads):
-            raise ValueError(f'positions = "{self.positions}" turns pairs of columns: d_k must be even, not {d_k}')
+            raise ValueError(f'positions = "{self.positions}" rotates pairs of columns: d_k must be even, not {d_k}')
         if self.right_to_left and not self.learns_pairs:
             raise ValueError(f"right_to_left is for pairs, which a {self.family} model does not learn")
         if self.right_to_left_decoder == "own" and self.right_to_left is False:

@@ -13,21 +13,19 @@ from dragoman.lazy import lazy_names
 if TYPE_CHECKING:
     from dragoman.engines.choose import choose_device as choose_device
     from dragoman.engines.choose import choose_engine as choose_engine
-    from dragoman.engines.light import open_light as open_light
     from dragoman.engines.module import ModuleEngine as ModuleEngine
     from dragoman.engines.native import NativeEngine as NativeEngine
     from dragoman.engines.native import NativeModel as NativeModel
     from dragoman.engines.packed import PackedEngine as PackedEngine
-    from dragoman.engines.recipe import NotPlain as NotPlain
+    from dragoman.engines.torch_free import open_torch_free as open_torch_free
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "choose": ("choose_device", "choose_engine"),
-        "light": ("open_light",),
         "module": ("ModuleEngine",),
         "native": ("NativeEngine", "NativeModel"),
         "packed": ("PackedEngine",),
-        "recipe": ("NotPlain",),
+        "torch_free": ("open_torch_free",),
     },
 )

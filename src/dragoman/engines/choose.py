@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from dragoman.config import Placement
-from dragoman.engines.light import native_precision
 from dragoman.engines.module import ModuleEngine
-from dragoman.engines.native import NativeEngine, load_library
-from dragoman.engines.packed import PackedEngine, multiplies_bytes
-from dragoman.engines.recipe import NotPlain
+from dragoman.engines.native import NativeEngine
+from dragoman.engines.packed import PackedEngine
 from dragoman.errors import ConfigError
+from dragoman.models.blueprint import NotPlain
+from dragoman.models.reading import read_blueprint
 from dragoman.nn import CausalLM, Transformer
 
 
@@ -40,7 +40,7 @@ def choose_engine(model: Transformer | CausalLM, placement: Placement | None = N
     """Return the engine to run a model with, and the reason in words.
 
     On a CPU the native engine if its library is compiled, else the same in PyTorch; elsewhere, and for models with
-    parts of their own kind, the modules themselves.
+    parts of their own kind, the modules themselves. Each engine says by itself whether it runs a blueprint.
 
     Args:
         model: the trained model, where it is to run.
@@ -51,25 +51,28 @@ def choose_engine(model: Transformer | CausalLM, placement: Placement | None = N
         ConfigError: the engine cannot do what is asked, or is not there.
     """
     wanted, precision = (placement.engine, placement.precision) if placement else ("auto", "auto")
-    asked = "asked for" if wanted != "auto" else None
+    if wanted == "module":
+        return _modules(model, wanted, precision, "asked for")
     device = next(model.parameters()).device
-    if wanted == "module" or device.type != "cpu":
-        return _modules(
-            model, wanted, precision, asked or f"the fast engines are for the CPU, the model is on {device}"
-        )
-    library = load_library()
+    if device.type != "cpu":
+        reason = f"the fast engines are for the CPU, the model is on {device}"
+        return _modules(model, wanted, precision, reason)
     try:
-        if isinstance(library, str) and wanted == "native":
-            raise ConfigError(f"there is no native engine: {library}")
-        if not isinstance(library, str) and wanted in ("auto", "native"):
-            chosen, why = native_precision(library, precision)
-            return NativeEngine(model, chosen), f"{asked or 'its library is compiled'}; {why}"
-        if wanted == "packed" or precision in ("auto", "int8"):
-            chosen, why = _packed_precision(precision)
-            return PackedEngine(model, chosen), f"{asked or f'no native engine: {library}'}; {why}"
+        blueprint = read_blueprint(model)
     except NotPlain as reason:
         return _modules(model, wanted, precision, str(reason))
-    return _modules(model, wanted, precision, asked or f"no native engine: {library}")
+    reasons: list[str] = []
+    # In float32 the modules are as fast as what is packed.
+    engines = [NativeEngine] if wanted == "auto" and precision not in ("auto", "int8") else [NativeEngine, PackedEngine]
+    for engine in engines:
+        if wanted in ("auto", engine.name):
+            why_not = engine.supports(blueprint)
+            if why_not is None:
+                chosen, why = engine.choose_precision(precision)
+                asked = "asked for" if wanted != "auto" else reasons[0] if reasons else "its library is compiled"
+                return engine(model, chosen), f"{asked}; {why}"
+            reasons.append(why_not)
+    return _modules(model, wanted, precision, reasons[0])
 
 
 def _modules(model: Transformer | CausalLM, wanted: str, precision: str, reason: str) -> tuple[ModuleEngine, str]:
@@ -78,11 +81,3 @@ def _modules(model: Transformer | CausalLM, wanted: str, precision: str, reason:
     if precision not in ("auto", "float32"):
         raise ConfigError(f"the modules themselves do not run in {precision}: {reason}", hint="try --precision auto")
     return ModuleEngine(model), reason
-
-
-def _packed_precision(precision: str) -> tuple[str, str]:
-    if precision != "auto":
-        return precision, f"{precision} asked for"
-    if torch.backends.cpu.get_cpu_capability().startswith("AVX512") and multiplies_bytes():
-        return "int8", "int8, the fastest with AVX-512"
-    return "float32", "float32, because this processor does not multiply bytes in its vector units"

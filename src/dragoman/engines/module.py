@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.models.blueprint import Blueprint
 from dragoman.nn import CausalLM, InputEmbedding, SinusoidalPositions, Transformer
 from dragoman.sequences import SourceBatch
 
@@ -31,6 +32,16 @@ class ModuleEngine:
 
     def __init__(self, model: Transformer | CausalLM) -> None:
         self.model = model.eval()
+
+    @classmethod
+    def supports(cls, blueprint: Blueprint[Any]) -> str | None:
+        """Return None if this engine runs such a model here, else why not, in words."""
+        return None
+
+    @classmethod
+    def choose_precision(cls, wanted: str) -> tuple[str, str]:
+        """Return the precision of the linear maps, the one asked for or with `auto` the fastest, and why, in words."""
+        return ("float32" if wanted == "auto" else wanted), f"{wanted} asked for"
 
     @property
     def device(self) -> torch.device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Int8
@@ -12,12 +13,24 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.engines.module import ModuleEngine, added_positions
-from dragoman.engines.reading import read_recipe
-from dragoman.engines.recipe import TURNING, Attention, Embedding, Layer, Matrix, Norm, Recipe, Stack
 from dragoman.engines.serial import exact_log_probabilities
 from dragoman.errors import ConfigError
-from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, RotaryPositions, StepCache, Transformer
+from dragoman.models.blueprint import (
+    Attention,
+    Blueprint,
+    Embedding,
+    Layer,
+    Matrix,
+    Norm,
+    NotPlain,
+    Shape,
+    Stack,
+    halves,
+)
+from dragoman.models.reading import read_blueprint
+from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, StepCache, Transformer, scaled_dot_product_attention
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
+from dragoman.nn.positions import make_positions
 from dragoman.sequences import SourceBatch
 
 PRECISIONS = ("float32", "int8")
@@ -52,23 +65,45 @@ class PackedEngine(ModuleEngine):
             )
         super().__init__(model)
         self.precision = precision
-        self.recipe = recipe = read_recipe(model)
-        self._encoder = [_Layer(layer, recipe, precision) for layer in recipe.encoder.layers] if recipe.encoder else []
-        self._decoder = [_Layer(layer, recipe, precision) for layer in recipe.decoder.layers]
-        self._generator = pack(recipe.generator, precision)
+        self.blueprint = blueprint = read_blueprint(model)
+        if why_not := self.supports(blueprint):
+            raise NotPlain(why_not)
+        nothing = Stack((), None)
+        encoder, self._stack = blueprint.encoder or nothing, blueprint.decoder or nothing
+        self._encoder = [_Layer(layer, blueprint.shape, precision) for layer in encoder.layers]
+        self._decoder = [_Layer(layer, blueprint.shape, precision) for layer in self._stack.layers]
+        self._generator = pack(blueprint.generator, precision)
+
+    @classmethod
+    def supports(cls, blueprint: Blueprint[Any]) -> str | None:
+        """See `ModuleEngine.supports`."""
+        if blueprint.decoder is None:
+            return "a model without a decoder does not decode"
+        if blueprint.shape.self_positions == "relative":
+            return "relative positions are left to their own modules"
+        return None
+
+    @classmethod
+    def choose_precision(cls, wanted: str) -> tuple[str, str]:
+        """See `ModuleEngine.choose_precision`."""
+        if wanted != "auto":
+            return wanted, f"{wanted} asked for"
+        if torch.backends.cpu.get_cpu_capability().startswith("AVX512") and multiplies_bytes():
+            return "int8", "int8, the fastest with AVX-512"
+        return "float32", "float32, because this processor does not multiply bytes in its vector units"
 
     @torch.no_grad()
     def start(self, sources: SourceBatch) -> DecoderCache:
         """Encode the sources: the state before the first step."""
-        recipe = self.recipe
-        if recipe.source is None or recipe.encoder is None or not recipe.crosses:
+        blueprint = self.blueprint
+        if blueprint.source is None or blueprint.encoder is None or not blueprint.crosses:
             return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder], rows=len(sources))
         mask = sources.mask[:, None, None, :]
-        x = self._embed(recipe.source, sources.ids, "source", 0)
+        x = self._embed(blueprint.source, sources.ids, "source", 0)
         for layer in self._encoder:
             x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
             x = layer.feed_forward(x)
-        memory = _end(x, recipe.encoder)
+        memory = _end(x, blueprint.encoder)
         layers = [
             LayerCache(
                 GrowingCache(), None if layer.cross is None else FixedCache(*layer.cross.keys_and_values(memory, 0))
@@ -93,7 +128,7 @@ class PackedEngine(ModuleEngine):
 
     def _newest(self, state: DecoderCache, tokens: Tensor) -> Tensor:
         """What the decoder makes of the newest tokens, whose rows are all at one step."""
-        x = self._embed(self.recipe.target, tokens[:, None], "target", state.length)
+        x = self._embed(self.blueprint.target, tokens[:, None], "target", state.length)
         for layer, cache in zip(self._decoder, state.layers, strict=True):
             x = layer.own.residual(x, lambda y, attend=layer.own, own=cache.own: attend.to_past(y, own))
             if layer.cross is not None and cache.cross is not None:
@@ -101,7 +136,7 @@ class PackedEngine(ModuleEngine):
                 x = attend.residual(x, lambda y, a=attend, f=fixed: a.to_memory(y, f, state.memory_mask))
             x = layer.feed_forward(x)
         state.length += 1
-        return _end(x, self.recipe.decoder)[:, 0]
+        return _end(x, self._stack)[:, 0]
 
     def token_log_probabilities(
         self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
@@ -111,7 +146,7 @@ class PackedEngine(ModuleEngine):
 
     def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
         rows = F.embedding(ids, embedding.rows) * embedding.scale
-        if embedding.layout in TURNING:
+        if embedding.positions is None:
             return rows
         return rows + added_positions(self.model, side, start, ids.shape[1])
 
@@ -178,15 +213,16 @@ def _end(x: Tensor, stack: Stack[Tensor]) -> Tensor:
 class _Layer:
     """One layer, packed."""
 
-    def __init__(self, layer: Layer[Tensor], recipe: Recipe[Tensor], precision: str) -> None:
-        layout = recipe.target.layout
-        self.own = _Attention(layer.attention, recipe, precision, turns=layout in TURNING)
-        self.cross = (
-            None if layer.cross is None else _Attention(layer.cross, recipe, precision, turns=layout == "rotary-cross")
-        )
+    def __init__(self, layer: Layer[Tensor], shape: Shape, precision: str) -> None:
+        around = _Residual(layer.self_attention_norm, shape.pre_norm)
+        self.own = _Attention(layer.self_attention, around, shape.self_positions, shape, precision)
+        self.cross: _Attention | None = None
+        if layer.cross_attention is not None and layer.cross_attention_norm is not None:
+            around = _Residual(layer.cross_attention_norm, shape.pre_norm)
+            self.cross = _Attention(layer.cross_attention, around, shape.cross_positions, shape, precision)
         self.inner, self.outer = pack(layer.inner, precision), pack(layer.outer, precision)
-        self.activation = ACTIVATIONS[recipe.shape.activation]
-        self.around = _Residual(layer.norm, recipe.shape.pre_norm)
+        self.activation = ACTIVATIONS[shape.activation]
+        self.around = _Residual(layer.feed_forward_norm, shape.pre_norm)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.around(x, lambda y: self.outer(self.activation(self.inner(y))))
@@ -206,13 +242,14 @@ class _Residual:
 class _Attention:
     """Attention, packed."""
 
-    def __init__(self, attention: Attention[Tensor], recipe: Recipe[Tensor], precision: str, *, turns: bool) -> None:
+    def __init__(
+        self, attention: Attention[Tensor], residual: _Residual, positions: str | None, shape: Shape, precision: str
+    ) -> None:
+        self.heads, self.keys, self.residual = shape.heads, shape.heads * shape.d_k, residual
         self.query, self.key_value, self.output = (
-            pack(matrix, precision) for matrix in (attention.query, attention.key_value, attention.output)
+            pack(matrix, precision) for matrix in (*halves(attention.projection, self.keys), attention.output)
         )
-        self.heads, self.keys = recipe.shape.heads, recipe.shape.heads * recipe.shape.d_k
-        self.positions = RotaryPositions(recipe.shape.d_k) if turns else AttentionPositions()
-        self.residual = _Residual(attention.norm, recipe.shape.pre_norm)
+        self.positions = make_positions(positions, heads=shape.heads, d_k=shape.d_k) or AttentionPositions()
 
     def keys_and_values(self, x: Tensor, start: int) -> tuple[Tensor, Tensor]:
         packed = self.key_value(x)
@@ -234,7 +271,8 @@ class _Attention:
         return self.positions.place(self._split(self.query(x)), start)
 
     def _weigh(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        bias = self.positions.bias(query, key.shape[-2])
+        mixed = scaled_dot_product_attention(query, key, value, mask, bias=bias)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:

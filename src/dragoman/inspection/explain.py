@@ -32,6 +32,7 @@ from dragoman.inspection.subject import (
 from dragoman.inspection.trace import Position, Step, Text, Trace
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.language.loading import family_of
+from dragoman.markov import MarkovModel
 from dragoman.memory import Remembering
 from dragoman.nn import MaskedLM
 from dragoman.search import SearchRequest, search
@@ -116,7 +117,7 @@ def _language_model(path: Path, text: str, changes: dict[str, Any], device: str)
         if changes["beam_size"] != 1 or "max_length" in changes:
             raise ConfigError("a masked model fills gaps without a search", hint="leave out beam size and length")
         return explain_filling(Filler(loaded.model, loaded.tokenizer), text)
-    assert isinstance(loaded.model, ModuleEngine)
+    assert not isinstance(loaded.model, MarkovModel)
     return _completion(Completer.of(loaded, path), loaded.model, changed_options(loaded.decoding, changes), text)
 
 

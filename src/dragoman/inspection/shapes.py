@@ -1,10 +1,12 @@
 """Shape arithmetic without weights: every tensor, parameter, multiplication and byte of a configuration.
 
-Shapes and parameters are read off the real modules on the meta device, which compute shapes and nothing else.
+Sizes and parameters are those of the blueprint; shapes are read off the real modules on the meta device, which compute
+shapes and nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from dragoman.config import ModelConfig, parse_assignments, read_toml
 from dragoman.errors import ConfigError
-from dragoman.inspection.agreement import parallel_logits, sizes_of
+from dragoman.inspection.agreement import parallel_logits
 from dragoman.inspection.capture import captured
 from dragoman.inspection.costs import Cost, costs_of, step_cost
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
 from dragoman.inspection.tables import table
-from dragoman.models import build_model
+from dragoman.models import blueprint_of, build_model
+from dragoman.models.blueprint import Blueprint, Place, parameters
 from dragoman.models.pretrained import CONFIG, read_config
 
 # Paper table 3; the vocabulary of section 5.1, about 37,000 entries for both languages, is one matrix (3.4).
@@ -35,13 +37,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 LARGEST = 1 << 16
 _OTHER_DECODER = "the decoder that reads targets from their end is in the parameters, its pass in nothing else"
 _LAYER = re.compile(r"\.layers\.\d+\.")
-_DIMS = {
-    "tokens.weight": ("vocab", "d_model"), "generator.weight": ("vocab", "d_model"), "generator.bias": ("vocab",),
-    "projection.weight": ("heads·(2·d_k+d_v)", "d_model"), "projection.bias": ("heads·(2·d_k+d_v)",),
-    "output.weight": ("d_model", "heads·d_v"), "output.bias": ("d_model",), "inner.weight": ("d_ff", "d_model"),
-    "inner.bias": ("d_ff",), "outer.weight": ("d_model", "d_ff"), "outer.bias": ("d_model",),
-    "norm.weight": ("d_model",), "norm.bias": ("d_model",), "positions.key": ("2·relative_distance+1", "d_k"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -141,6 +136,7 @@ def explain_config(config: ModelConfig, *, src: int = 10, tgt: int = 10, batch: 
     config, notes = _completed(config)
     if min(src, tgt, batch) < 1:
         raise ConfigError("lengths and batch are at least 1", found=f"src {src}, tgt {tgt}, batch {batch}")
+    blueprint = blueprint_of(config)
     try:
         with torch.device("meta"):
             model = build_model(config).eval()
@@ -153,11 +149,11 @@ def explain_config(config: ModelConfig, *, src: int = 10, tgt: int = 10, batch: 
     lengths = {"batch": batch, "src": src, "tgt": tgt}
     if config.family != "transformer":
         del lengths["tgt" if config.family == "masked" else "src"]
-    sizes = {**_attention_sizes(config), **sizes_of(model), **lengths}
+    sizes = {**_sizes(blueprint), **lengths}
     stages = [_resized(stage, lengths) for stage in find_stages(model, calls, Sides(config.family))]
     step = None if config.family == "masked" else step_cost(config, sizes)
     costs = costs_of(config, sizes)
-    return Plan(config, sizes, tuple(stages), _parameters(model), _tied(model), costs, step, notes)
+    return Plan(config, sizes, tuple(stages), _parameters(blueprint), dict(blueprint.tied), costs, step, notes)
 
 
 def _completed(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:
@@ -177,13 +173,14 @@ def _completed(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:
     return config.replace(dict.fromkeys(unset, PAPER_VOCAB)), notes
 
 
-def _attention_sizes(config: ModelConfig) -> dict[str, int]:
-    """Sizes that a model without layers does not show."""
-    assert config.d_model is not None
-    assert config.num_heads is not None
-    assert config.d_ff is not None
-    d_k, d_v = (size or config.d_model // config.num_heads for size in (config.d_k, config.d_v))
-    return {"num_heads": config.num_heads, "d_k": d_k, "d_v": d_v, "d_ff": config.d_ff}
+def _sizes(blueprint: Blueprint[Place]) -> dict[str, int]:
+    """The sizes of a model by their names."""
+    shape, sides = blueprint.shape, ("vocab",) if blueprint.source is None else ("source_vocab", "target_vocab")
+    sizes = {"num_heads": shape.heads, "d_k": shape.d_k, "d_v": shape.d_v, "d_ff": shape.d_ff}
+    sizes |= {side: one.rows.shape[0] for side, one in zip(sides, blueprint.embeddings, strict=True)}
+    sizes["d_model"] = shape.d_model
+    stacks = (("encoder", blueprint.encoder), ("decoder", blueprint.decoder))
+    return sizes | {f"num_{name}_layers": len(stack.layers) for name, stack in stacks if stack is not None}
 
 
 def _resized(stage: Stage, lengths: dict[str, int]) -> Stage:
@@ -191,22 +188,14 @@ def _resized(stage: Stage, lengths: dict[str, int]) -> Stage:
     return replace(stage, shape=tuple(shape))
 
 
-def _parameters(model: nn.Module) -> tuple[Parameter, ...]:
-    grouped: dict[str, list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        grouped.setdefault(_LAYER.sub(".layers.*.", name), []).append(parameter)
-    found = []
-    for name, several in grouped.items():
-        dims = _DIMS.get(".".join(name.split(".")[-2:]), ("",) * several[0].dim())
-        shape = tuple(several[0].shape)
-        found.append(Parameter(name, dims, shape, len(several), sum(one.numel() for one in several)))
-    return tuple(found)
-
-
-def _tied(model: nn.Module) -> dict[str, str]:
-    first = {id(parameter): name for name, parameter in model.named_parameters()}
-    every = model.named_parameters(remove_duplicate=False)
-    return {name: first[id(one)] for name, one in every if first[id(one)] != name}
+def _parameters(blueprint: Blueprint[Place]) -> tuple[Parameter, ...]:
+    grouped: dict[str, list[Place]] = {}
+    for place in parameters(blueprint):
+        grouped.setdefault(_LAYER.sub(".layers.*.", place.name), []).append(place)
+    return tuple(
+        Parameter(name, several[0].dims, several[0].shape, len(several), len(several) * math.prod(several[0].shape))
+        for name, several in grouped.items()
+    )
 
 
 def read_model_config(items: Sequence[str]) -> ModelConfig:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from dragoman.inspection.capture import Call
 from dragoman.inspection.stage import Sides, Stage, make_stage
 from dragoman.nn import (
+    AttentionPositions,
     AttentionRecord,
     Decoder,
     Encoder,
@@ -23,8 +24,6 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
-    RelativePositions,
-    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
 )
@@ -147,16 +146,17 @@ def _attention(scene: _Scene, call: Call) -> Iterator[Stage]:
         rows = keys if part in ("key", "value") else queries
         return make_stage(f"{call.path}.{part}", dims, values, what, rows, columns)
 
-    turned = ", turned by its position" if isinstance(module.positions, RotaryPositions) else ""
-    what = f"Q = x W_q{plus}, cut into {module.num_heads} heads{turned}: what each position looks for"
+    positions = module.positions or AttentionPositions()
+    placed = f", {positions.placing}" if positions.placing else ""
+    what = f"Q = x W_q{plus}, cut into {module.num_heads} heads{placed}: what each position looks for"
     yield stage("query", (*head, looking, "d_k"), record.query, what)
-    what = f"K = {x} W_k{plus}{turned}: what each position offers to be found by"
+    what = f"K = {x} W_k{plus}{placed}: what each position offers to be found by"
     yield stage("key", (*head, seen, "d_k"), record.key, what)
     yield stage("value", (*head, seen, "d_v"), record.value, f"V = {x} W_v{plus}: what each position hands over")
     square = (*head, looking, seen)
     what = f"QKᵀ / √d_k = QKᵀ / √{module.d_k} = QKᵀ / {math.sqrt(module.d_k):.4g}, before the mask"
-    if isinstance(module.positions, RelativePositions):
-        what += ", the query's product with the vector of each distance (likewise / √d_k) included"
+    if positions.adding:
+        what += f", {positions.adding} included"
     yield stage("scores", square, record.scores, what, keys)
     if record.mask is not None:
         mask = _full_mask(record)

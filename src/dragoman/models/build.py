@@ -1,4 +1,4 @@
-"""From a `ModelConfig` to a module: the mainstream choices, composed from the parts in `nn`."""
+"""From a `ModelConfig` to a module: the blueprint's sections, composed from the parts in `nn`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from dragoman.config import ModelConfig
-from dragoman.errors import ConfigError
 from dragoman.models.bidirectional import BidirectionalTransformer
+from dragoman.models.blueprint import Attention, Blueprint, Embedding, Layer, Norm, Place, Stack
+from dragoman.models.draft import blueprint_of
 from dragoman.nn import (
-    AttentionPositions,
     CausalLM,
     Decoder,
     DecoderLayer,
@@ -26,16 +26,12 @@ from dragoman.nn import (
     MultiHeadAttention,
     PostNorm,
     PreNorm,
-    RelativePositions,
-    RotaryPositions,
     SinusoidalPositions,
     TokenEmbedding,
     Transformer,
 )
-from dragoman.sequences import SPECIALS
+from dragoman.nn.positions import make_positions
 
-# Positions inside attention; all others are added to the embedding.
-INSIDE = ("rotary", "rotary-cross", "relative")
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
@@ -49,95 +45,91 @@ def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
     Raises:
         ConfigError: a vocabulary size is missing, or the family is one that is counted, not built.
     """
-    families = {"transformer": _transformer, "causal": _causal, "masked": _masked}
-    if config.family not in families:
-        hint = "`dragoman complete` and `dragoman score` run Markov models"
-        raise ConfigError("a Markov model has no layers to build", found=config.family, hint=hint)
-    config = config.with_paper_defaults()
-    needed = ("source_vocab", "target_vocab") if config.family == "transformer" else ("target_vocab",)
-    if missing := [name for name in needed if getattr(config, name) is None]:
-        raise ConfigError(
-            f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
-        )
-    return families[config.family](_Parts(config))
+    blueprint = blueprint_of(config)
+    parts, pad = _Parts(blueprint, config.with_paper_defaults()), blueprint.shape.pad
+    target = parts.embedding(blueprint.target)
+    if blueprint.decoder is None:
+        assert blueprint.encoder is not None
+        return MaskedLM(target, parts.encoder(blueprint.encoder), parts.generator(target), pad)
+    if blueprint.encoder is None:
+        return CausalLM(target, parts.decoder(blueprint.decoder), parts.generator(target), pad)
+    assert blueprint.source is not None
+    source = parts.embedding(blueprint.source)
+    if blueprint.target.rows.name in blueprint.tied:
+        source.tokens = target.tokens
+    encoder, decoder = parts.encoder(blueprint.encoder), parts.decoder(blueprint.decoder)
+    generator = parts.generator(target)
+    made = source, target, encoder, decoder, generator, pad
+    if blueprint.right_to_left is None:
+        return Transformer(*made)
+    return BidirectionalTransformer(*made, right_to_left_decoder=parts.decoder(blueprint.right_to_left))
 
 
 class _Parts:
-    """Makes fresh parts of one configuration."""
+    """Makes fresh parts of one blueprint; of the configuration come only rates of dropout and how weights begin."""
 
-    def __init__(self, config: ModelConfig) -> None:
-        self.config = config
-        assert config.d_model is not None
-        self.d_model = config.d_model
+    def __init__(self, blueprint: Blueprint[Place], config: ModelConfig) -> None:
+        self.blueprint, self.shape, self.config = blueprint, blueprint.shape, config
 
-    def embedding(self, vocab: int | None) -> InputEmbedding:
-        assert vocab is not None
-        layout = self.config.positions if self.config.positions not in INSIDE else None
-        positions = None if layout is None else SinusoidalPositions(self.d_model, layout=layout)
-        tokens = TokenEmbedding(vocab, self.d_model, SPECIALS.pad)
+    def embedding(self, given: Embedding[Place]) -> InputEmbedding:
+        vocab, d_model = given.rows.shape
+        positions = None if given.positions is None else SinusoidalPositions(d_model, layout=given.positions)
+        tokens = TokenEmbedding(vocab, d_model, self.shape.pad)
         return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
 
-    def positions(self, *, cross: bool = False) -> AttentionPositions | None:
-        config = self.config
-        assert config.num_heads is not None
-        d_k = config.d_k or self.d_model // config.num_heads
-        if config.positions == "rotary-cross" or (config.positions == "rotary" and not cross):
-            return RotaryPositions(d_k)
-        if cross:
-            return None
-        if config.positions == "relative":
-            return RelativePositions(d_k, config.relative_distance)
-        return None
-
-    def attention(self, positions: AttentionPositions | None) -> MultiHeadAttention:
-        config = self.config
-        assert config.num_heads is not None
+    def attention(self, given: Attention[Place], positions: str | None) -> MultiHeadAttention:
+        shape, distances = self.shape, given.distances
+        sizes = {} if distances is None else {"distance": distances.shape[0] // 2}
         return MultiHeadAttention(
-            self.d_model,
-            config.num_heads,
-            d_k=config.d_k,
-            d_v=config.d_v,
-            dropout=config.attention_dropout,
-            bias=config.bias,
-            positions=positions,
+            shape.d_model,
+            shape.heads,
+            d_k=shape.d_k,
+            d_v=shape.d_v,
+            dropout=self.config.attention_dropout,
+            bias=given.projection.bias is not None,
+            positions=make_positions(positions, heads=shape.heads, d_k=shape.d_k, **sizes),
         )
 
+    def self_attention(self, layer: Layer[Place]) -> MultiHeadAttention:
+        return self.attention(layer.self_attention, self.shape.self_positions)
+
+    def cross_attention(self, layer: Layer[Place]) -> MultiHeadAttention | None:
+        given = layer.cross_attention
+        return None if given is None else self.attention(given, self.shape.cross_positions)
+
     def feed_forward(self) -> FeedForward:
-        config = self.config
-        assert config.d_ff is not None
-        activation = ACTIVATIONS[config.activation]
-        return FeedForward(self.d_model, config.d_ff, dropout=config.activation_dropout, activation=activation)
+        activation = ACTIVATIONS[self.shape.activation]
+        dropout = self.config.activation_dropout
+        return FeedForward(self.shape.d_model, self.shape.d_ff, dropout=dropout, activation=activation)
 
-    def norm(self) -> Callable[[int], nn.Module]:
-        return functools.partial(nn.LayerNorm, eps=self.config.norm_eps)
+    def residual(self, norm: Norm[Place]) -> Callable[[], nn.Module]:
+        kind = PreNorm if self.shape.pre_norm else PostNorm
+        make = functools.partial(nn.LayerNorm, eps=norm.eps)
+        return lambda: kind(self.shape.d_model, self.config.dropout or 0.0, make)
 
-    def residual(self) -> nn.Module:
-        kind = PreNorm if self.config.norm == "pre" else PostNorm
-        return kind(self.d_model, self.config.dropout or 0.0, self.norm())
+    def end(self, stack: Stack[Place]) -> nn.Module | None:
+        return None if stack.end is None else nn.LayerNorm(self.shape.d_model, eps=stack.end.eps)
 
-    def final_norm(self) -> nn.Module | None:
-        return self.norm()(self.d_model) if self.config.norm == "pre" else None
-
-    def encoder(self) -> Encoder:
+    def encoder(self, stack: Stack[Place]) -> Encoder:
         layers = [
-            EncoderLayer(self.attention(self.positions()), self.feed_forward(), self.residual)
-            for _ in range(self.config.num_encoder_layers or 0)
+            EncoderLayer(self.self_attention(layer), self.feed_forward(), self.residual(layer.self_attention_norm))
+            for layer in stack.layers
         ]
         self.scale(layers)
-        return Encoder(layers, self.final_norm())
+        return Encoder(layers, self.end(stack))
 
-    def decoder(self, *, cross: bool) -> Decoder:
+    def decoder(self, stack: Stack[Place]) -> Decoder:
         layers = [
             DecoderLayer(
-                self.attention(self.positions()),
+                self.self_attention(layer),
                 self.feed_forward(),
-                self.residual,
-                self.attention(self.positions(cross=True)) if cross else None,
+                self.residual(layer.self_attention_norm),
+                self.cross_attention(layer),
             )
-            for _ in range(self.config.num_decoder_layers or 0)
+            for layer in stack.layers
         ]
         self.scale(layers)
-        return Decoder(layers, self.final_norm())
+        return Decoder(layers, self.end(stack))
 
     def scale(self, layers: Sequence[nn.Module]) -> None:
         """Divide the matrices of layer l by √l (Zhang, Titov and Sennrich 2019), if that is how it begins."""
@@ -149,31 +141,9 @@ class _Parts:
                             parameter.mul_(depth**-0.5)
 
     def generator(self, embedding: InputEmbedding) -> Generator:
-        tied = None if self.config.tie_embeddings == "none" else embedding.tokens
-        assert self.config.target_vocab is not None
-        return Generator(self.d_model, self.config.target_vocab, bias=self.config.generator_bias, tied=tied)
-
-
-def _transformer(parts: _Parts) -> Transformer:
-    config = parts.config
-    target = parts.embedding(config.target_vocab)
-    source = parts.embedding(config.source_vocab)
-    if config.tie_embeddings == "all":
-        source.tokens = target.tokens
-    made = source, target, parts.encoder(), parts.decoder(cross=True), parts.generator(target)
-    if config.has_two_decoders:
-        return BidirectionalTransformer(*made, SPECIALS.pad, right_to_left_decoder=parts.decoder(cross=True))
-    return Transformer(*made, SPECIALS.pad)
-
-
-def _causal(parts: _Parts) -> CausalLM:
-    embedding = parts.embedding(parts.config.target_vocab)
-    return CausalLM(embedding, parts.decoder(cross=False), parts.generator(embedding), SPECIALS.pad)
-
-
-def _masked(parts: _Parts) -> MaskedLM:
-    embedding = parts.embedding(parts.config.target_vocab)
-    return MaskedLM(embedding, parts.encoder(), parts.generator(embedding), SPECIALS.pad)
+        weight, bias = self.blueprint.generator.weight, self.blueprint.generator.bias
+        tied = embedding.tokens if weight.name in self.blueprint.tied else None
+        return Generator(self.shape.d_model, weight.shape[0], bias=bias is not None, tied=tied)
 
 
 def count_parameters(model: nn.Module) -> int:

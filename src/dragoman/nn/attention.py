@@ -25,7 +25,7 @@ def attention_scores(
 ) -> Float[Tensor, "*rows q_len k_len"]:
     """QKᵀ/√d_k: how well each query fits each key, at unit variance for unit-variance inputs (paper 3.2.1).
 
-    A bias, if any, is added: what relative positions say of each pair.
+    A bias, if any, is added: what positions inside attention say of each pair.
     """
     scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
     return scores if bias is None else scores + bias
@@ -82,7 +82,7 @@ def scaled_dot_product_attention(
 class AttentionRecord:
     """Everything one call of an attention module computed, as given to its observers (paper figure 2).
 
-    Queries and keys are turned already where positions are rotary; scores hold the term of relative ones.
+    Queries and keys are rotated already where positions are rotary; scores hold what other kinds add.
     """
 
     query: Float[Tensor, "batch heads q_len d_k"]

@@ -23,9 +23,21 @@ class AttentionPositions(nn.Module):
 
     Attributes:
         across: whether it can stand in cross-attention, where queries and keys are of different sequences.
+        placing: what it does to queries and keys, in words, if anything.
+        adding: what it adds to the scores, in words, if anything.
     """
 
     across = False
+    placing = ""
+    adding = ""
+
+    @classmethod
+    def of(cls, heads: int, d_k: int, distance: int) -> AttentionPositions:
+        """Return positions for an attention of so many heads, whose queries have `d_k` columns each.
+
+        `distance` is the largest one that is told from larger ones, where that is limited.
+        """
+        return cls()
 
     def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
         """Queries or keys of positions `start`, `start + 1`, …, as they meet; keys are cached so."""
@@ -39,10 +51,10 @@ class AttentionPositions(nn.Module):
 
 
 class RotaryPositions(AttentionPositions):
-    """Turns queries and keys by angles that grow with their position (RoFormer, Su et al. 2021, section 3.2).
+    """Rotates queries and keys by angles that grow with their position (RoFormer, Su et al. 2021, section 3.2).
 
     Columns 2i and 2i + 1 are one complex number, which position p multiplies by exp(i·p / 10000^(2i/d_k)): the
-    wavelengths of the paper's sinusoids. A query at p and a key at q then meet as if turned by the angles of p − q.
+    wavelengths of the paper's sinusoids. A query at p and a key at q then meet as if rotated by the angles of p − q.
     There are no weights and no longest length, and the fused kernel serves as without positions.
 
     In cross-attention a query at place p of the target meets a key at place q of the source in the same way: nothing
@@ -53,21 +65,27 @@ class RotaryPositions(AttentionPositions):
     """
 
     across = True
+    placing = "rotated by its position"
 
     def __init__(self, d_k: int) -> None:
         super().__init__()
         if d_k % 2:
-            raise ValueError(f"rotary positions turn pairs of columns: d_k must be even, got {d_k}")
+            raise ValueError(f"rotary positions rotate pairs of columns: d_k must be even, got {d_k}")
         self.waves = SinusoidalPositions(d_k)
 
-    def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
-        """All of them turned; in float32 where they are narrower."""
-        turns = self.turns(start, x.shape[-2], x)
-        # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
-        pairs = x.to(turns.real.dtype).contiguous().unflatten(-1, (-1, 2))
-        return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2).type_as(x)
+    @classmethod
+    def of(cls, heads: int, d_k: int, distance: int) -> RotaryPositions:
+        """See `AttentionPositions.of`."""
+        return cls(d_k)
 
-    def turns(self, start: int, length: int, like: Float[Tensor, "*any"]) -> Complex[Tensor, "{length} pairs"]:
+    def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
+        """All of them rotated; in float32 where they are narrower."""
+        factors = self.rotations(start, x.shape[-2], x)
+        # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
+        pairs = x.to(factors.real.dtype).contiguous().unflatten(-1, (-1, 2))
+        return torch.view_as_real(torch.view_as_complex(pairs) * factors).flatten(-2).type_as(x)
+
+    def rotations(self, start: int, length: int, like: Float[Tensor, "*any"]) -> Complex[Tensor, "{length} pairs"]:
         """The complex numbers that positions `start`, `start + 1`, … multiply by; of `like`'s device, not narrower."""
         wide = torch.promote_types(like.dtype, torch.float32)
         rows = self.waves.table(start + length, like.new_empty(0, dtype=wide))[start:]
@@ -88,6 +106,8 @@ class RelativePositions(AttentionPositions):
         distance: the largest distance that is told from larger ones, on either side.
     """
 
+    adding = "the query's product with the vector of each distance (likewise / √d_k)"
+
     def __init__(self, d_k: int, distance: int = DISTANCE) -> None:
         super().__init__()
         if distance < 1:
@@ -95,6 +115,11 @@ class RelativePositions(AttentionPositions):
         self.distance = distance
         self.key = nn.Parameter(torch.empty(2 * distance + 1, d_k))
         self.reset_parameters()
+
+    @classmethod
+    def of(cls, heads: int, d_k: int, distance: int) -> RelativePositions:
+        """See `AttentionPositions.of`."""
+        return cls(d_k, distance)
 
     def reset_parameters(self) -> None:
         """Xavier-uniform, as the matrix with which queries are multiplied."""
@@ -112,3 +137,11 @@ class RelativePositions(AttentionPositions):
         """The row of `key` for each query, of the last ones of `k_len` positions, and each key."""
         position = torch.arange(k_len, device=device)
         return (position - position[k_len - q_len :, None]).clamp(-self.distance, self.distance) + self.distance
+
+
+KINDS: dict[str, type[AttentionPositions]] = {"rotary": RotaryPositions, "relative": RelativePositions}
+
+
+def make_positions(kind: str | None, *, heads: int, d_k: int, distance: int = DISTANCE) -> AttentionPositions | None:
+    """Return new positions of a kind (`KINDS`) for one attention; None for None. Arguments as in `of` of the kinds."""
+    return None if kind is None else KINDS[kind].of(heads, d_k, distance)

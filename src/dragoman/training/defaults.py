@@ -21,16 +21,18 @@ The runs that this came from are in the guide (`docs/en/measured.md`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
-from dragoman.models import build_model, count_parameters
+from dragoman.models import build_model
+from dragoman.models.blueprint import count_numbers
+from dragoman.models.draft import blueprint_of
 from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.muon import matrices_of, orthogonal_operations
@@ -166,7 +168,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
     model = choices.config.model
     if (model.d_k or (model.d_model or 0) // (model.num_heads or 1)) % 2:
-        choices.choose("model", "heads of an odd width cannot turn pairs", {"positions": "interleaved"})
+        choices.choose("model", "heads of an odd width have no pairs to rotate", {"positions": "interleaved"})
     else:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
@@ -322,11 +324,10 @@ def _fixed_operations(config: TrainConfig) -> float:
 
 
 def _weights_per_token(config: ModelConfig) -> int:
-    with torch.device("meta"):
-        model = build_model(config)
-    encoder, decoder = (count_parameters(getattr(model, name, nn.Identity())) for name in ("encoder", "decoder"))
+    blueprint = blueprint_of(config)
+    encoder, decoder = (count_numbers(blueprint, part) for part in ("encoder", "decoder"))
     readings = 2 if config.right_to_left else 1
-    return encoder + readings * (decoder + model.generator.weight.numel())
+    return encoder + readings * (decoder + math.prod(blueprint.generator.weight.shape))
 
 
 def describe(choices: list[Choice]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig, Placement
-from dragoman.engines.light import open_light
+from dragoman.engines.torch_free import open_torch_free
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
@@ -86,7 +86,7 @@ class Translator:
         await_check = check_aside(paths[0] / WEIGHTS)
         alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
         placement = Placement(device, engine, precision)
-        opened = open_light(paths[0], config, placement) if alone else None
+        opened = open_torch_free(paths[0], config, placement) if alone else None
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()

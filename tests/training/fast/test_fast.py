@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dragoman.config import ModelConfig
 from dragoman.data import Batch, TextBatch
 from dragoman.engines.native import build
-from dragoman.models import build_model, for_direction
+from dragoman.models import blueprint_of, build_model, for_direction
 from dragoman.nn import CausalLM, MaskedLM, MultiHeadAttention, Transformer
 from dragoman.sequences import Direction, SourceBatch, TargetBatch
 from dragoman.training.fast import hidden as hidden_module
@@ -316,11 +316,25 @@ def test_evaluation_drops_nothing(kernels):
 )
 def test_other_parts_are_left_to_the_modules(settings, monkeypatch):
     model = a_model(**settings)
-    assert not hidden_module.is_plain(model)
+    assert hidden_module.is_plain(model) == ("attention_dropout" in settings), "dropout may be switched off"
     ids = inputs_of(model)
     modules = torch.zeros(1)
     monkeypatch.setattr(hidden_module, "module_hidden", lambda *given: modules)
     assert training_hidden(model)(ids) is modules
+
+
+@pytest.mark.parametrize("family", ["transformer", "causal", "masked"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_blueprint_tells_without_a_model_whether_there_are_kernels(family, norm):
+    sizes = {"d_model": 32, "num_heads": 2, "d_ff": 48, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = ModelConfig(family=family, norm=norm, source_vocab=9, target_vocab=9, **sizes)
+    assert hidden_module.supports(blueprint_of(config)) is None
+    for changes, told in (
+        ({"activation": "silu"}, "silu"), ({"positions": "relative"}, "positions"), ({"d_ff": 40}, "multiples of 16"),
+        ({"d_k": 8, "d_v": 8}, "multiples of 16"), ({"d_v": 32}, "as wide as keys"),
+        ({"num_encoder_layers": 0, "num_decoder_layers": 0}, "without layers"),
+    ):  # fmt: skip
+        assert told in str(hidden_module.supports(blueprint_of(config.replace(changes))))
 
 
 def test_observers_no_gradients_other_precisions_and_long_sequences_are_left_to_the_modules(monkeypatch):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.engines.module import ModuleEngine, added_positions
+from dragoman.engines.native.library import load_library
 from dragoman.engines.native.memory import address_of
-from dragoman.engines.native.model import NativeModel
+from dragoman.engines.native.model import NativeModel, native_precision
 from dragoman.engines.native.searching import NativeSearcher
-from dragoman.engines.reading import read_recipe
 from dragoman.engines.serial import exact_log_probabilities
+from dragoman.models.blueprint import Blueprint
+from dragoman.models.reading import read_blueprint
 from dragoman.nn import CausalLM, Transformer
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
@@ -95,7 +98,18 @@ class NativeEngine(ModuleEngine):
     def __init__(self, model: Transformer | CausalLM, precision: str = "float32", kernels: str | None = None) -> None:
         super().__init__(model)
         self.precision = precision
-        self.native = NativeModel(read_recipe(model), precision, kernels)
+        self.native = NativeModel(read_blueprint(model), precision, kernels)
+
+    @classmethod
+    def supports(cls, blueprint: Blueprint[Any]) -> str | None:
+        """See `ModuleEngine.supports`."""
+        library = load_library()
+        return f"no native engine: {library}" if isinstance(library, str) else NativeModel.supports(blueprint)
+
+    @classmethod
+    def choose_precision(cls, wanted: str) -> tuple[str, str]:
+        """See `ModuleEngine.choose_precision`."""
+        return native_precision(wanted)
 
     @property
     def bytes(self) -> int:

@@ -23,47 +23,80 @@ from dragoman.engines.native.library import (
 )
 from dragoman.engines.native.memory import address_of
 from dragoman.engines.native.sentences import Output, Wanted, take_found
-from dragoman.engines.recipe import TURNING, A, Array, Attention, Embedding, Matrix, Norm, NotPlain, Recipe, Stack
 from dragoman.errors import ConfigError
+from dragoman.models.blueprint import (
+    GIVEN,
+    A,
+    Array,
+    Blueprint,
+    Embedding,
+    Matrix,
+    Norm,
+    NotPlain,
+    Shape,
+    Stack,
+    W,
+    halves,
+)
 
 PRECISIONS = ("float32", "int8", "bfloat16")
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
-LAYOUTS = (None, "interleaved", "concatenated", *TURNING)
+# What is done about positions (`dragoman.models.blueprint.SCHEMES`), as the library numbers it.
+LAYOUTS: dict[tuple[str | None, str | None, str | None], int] = {
+    (GIVEN, None, None): 0,
+    ("interleaved", None, None): 1,
+    ("concatenated", None, None): 2,
+    (None, "rotary", None): 3,
+    (None, "rotary", "rotary"): 4,
+}
 
 
 class NativeModel:
     """The packed weights of a model. Later changes of what they were packed from are not seen.
 
     Args:
-        recipe: the weights, float32.
+        blueprint: of a model that decodes, with its weights, float32.
         precision: of the linear maps: `float32`, `int8` or `bfloat16`.
         kernels: the name of a set of kernels that this processor can run; the fastest if None.
 
     Raises:
         ConfigError: the library is not there, or the processor does not have what is asked for.
-        NotPlain: a size of the model is beyond what the library counts.
+        NotPlain: the library does not run such a model, or a size of it is beyond what the library counts.
 
     Attributes:
         knows_positions: whether the library makes all positions itself, so that it can search by itself.
     """
 
-    def __init__(self, recipe: Recipe[A], precision: str = "float32", kernels: str | None = None) -> None:
+    def __init__(self, blueprint: Blueprint[W], precision: str = "float32", kernels: str | None = None) -> None:
         library = load_library()
         if isinstance(library, str):
             raise ConfigError(f"there is no native engine: {library}")
+        if why_not := self.supports(blueprint):
+            raise NotPlain(why_not)
         self.library, self.precision = library, precision
         self.kernels = _choose_kernels(library, kernels, precision)
-        self.vocab: int = recipe.generator.weight.shape[0]
-        self.handle = _packed(recipe, library, precision, self.kernels)
+        self.vocab: int = blueprint.generator.weight.shape[0]
+        self.handle = _packed(blueprint, library, precision, self.kernels)
         # The library reads the embeddings where they are.
-        self._kept: tuple[Array, Array | None] = (
-            recipe.target.rows,
-            None if recipe.source is None else recipe.source.rows,
-        )
-        self.knows_source_positions = recipe.source is None or recipe.source.layout is not None
-        self.knows_target_positions = recipe.target.layout is not None
+        self._kept: list[Array] = [one.rows for one in blueprint.embeddings]
+        self.knows_source_positions = blueprint.source is None or blueprint.source.positions != GIVEN
+        self.knows_target_positions = blueprint.target.positions != GIVEN
         self.knows_positions = self.knows_source_positions and self.knows_target_positions
         self._free = weakref.finalize(self, library.free_model, self.handle)
+
+    @staticmethod
+    def supports(blueprint: Blueprint[A]) -> str | None:
+        """Return None if the library runs such a model, else why not, in words."""
+        if blueprint.decoder is None:
+            return "a model without a decoder does not decode"
+        if not any(blueprint.layers()):
+            return "there are no layers"
+        own, cross = blueprint.shape.self_positions, blueprint.shape.cross_positions
+        for embedding in blueprint.embeddings:
+            if (embedding.positions, own, cross) not in LAYOUTS:
+                inside = ", ".join(map(str, dict.fromkeys(filter(None, (embedding.positions, own, cross)))))
+                return f"the library does not know these positions: {inside or 'none'}"
+        return None
 
     @property
     def bytes(self) -> int:
@@ -119,6 +152,17 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def native_precision(wanted: str) -> tuple[str, str]:
+    """Return the precision of the native engine: the one asked for, or the fastest; and why, in words."""
+    library = load_library()
+    if wanted != "auto" or isinstance(library, str):
+        return wanted, f"{wanted} asked for"
+    fastest = library.kernels[-1].name
+    if fastest == "plain":
+        return "float32", "float32, because this processor does not multiply bytes in its vector units"
+    return "int8", f"int8, the fastest with {fastest}"
+
+
 def _choose_kernels(library: Library, wanted: str | None, precision: str) -> int:
     names = [kernel.name for kernel in library.kernels]
     if wanted is not None and wanted not in names:
@@ -131,8 +175,8 @@ def _choose_kernels(library: Library, wanted: str | None, precision: str) -> int
     return index
 
 
-def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -> int:
-    _check_sizes(recipe, precision)
+def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: int) -> int:
+    _check_sizes(blueprint, precision)
     kept: list[Array] = []  # contiguous copies live until everything is packed
 
     def pointer(array: Array | None, name: str) -> int | None:
@@ -143,18 +187,18 @@ def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -
 
     matrices = [
         MatrixSpec(pointer(one.weight, "a weight"), pointer(one.bias, "a bias"), *one.weight.shape)
-        for one in _matrices(recipe)
+        for one in _matrices(blueprint)
     ]
     norms = [
         NormSpec() if one is None else NormSpec(pointer(one.weight, "a gain"), pointer(one.bias, "a bias"), one.eps, 1)
-        for one in _norms(recipe)
+        for one in _norms(blueprint)
     ]
-    shape = recipe.shape
+    shape, stacks = blueprint.shape, _stacks(blueprint)
     spec = ModelSpec(
         PRECISIONS.index(precision), kernels, shape.d_model, shape.d_ff, shape.heads, shape.d_k, shape.d_v,
-        shape.pre_norm, ACTIVATIONS.index(shape.activation), recipe.crosses,
-        len(recipe.encoder.layers) if recipe.encoder else 0, len(recipe.decoder.layers), len(matrices), len(norms),
-        _table(recipe.source), _table(recipe.target),
+        shape.pre_norm, ACTIVATIONS.index(shape.activation), blueprint.crosses,
+        len(stacks[0].layers), len(stacks[1].layers), len(matrices), len(norms),
+        _table(blueprint.source, shape), _table(blueprint.target, shape),
         (MatrixSpec * len(matrices))(*matrices), (NormSpec * len(norms))(*norms),
     )  # fmt: skip
     handle = ctypes.c_void_p()
@@ -163,46 +207,42 @@ def _packed(recipe: Recipe[A], library: Library, precision: str, kernels: int) -
     return handle.value
 
 
-def _check_sizes(recipe: Recipe[A], precision: str) -> None:
+def _check_sizes(blueprint: Blueprint[W], precision: str) -> None:
     """Sizes are counted in 32 bits there, and products of bytes are added up in as many."""
-    shape, tables = recipe.shape, [one.rows for one in (recipe.source, recipe.target) if one is not None]
+    shape, tables = blueprint.shape, [one.rows for one in blueprint.embeddings]
     inputs = max(shape.d_model, shape.d_ff, shape.heads * shape.d_v)
     if max(inputs, shape.heads * (shape.d_k + shape.d_v)) > WIDEST or max(rows.shape[0] for rows in tables) > MOST:
         raise NotPlain("the model is larger than the native engine counts")
     if precision == "int8" and inputs > WIDEST_BYTES:
         raise NotPlain(f"a sum of more than {WIDEST_BYTES:,} products is not exact in int8")
-    if recipe.generator.weight.shape[0] != recipe.target.rows.shape[0]:
+    if blueprint.generator.weight.shape[0] != blueprint.target.rows.shape[0]:
         raise NotPlain("the generator has not one output for each row of the target embedding")
 
 
-def _table(embedding: Embedding[A] | None) -> TableSpec:
+def _table(embedding: Embedding[W] | None, shape: Shape) -> TableSpec:
     if embedding is None:
         return TableSpec()
     rows = embedding.rows
     address = address_of(rows, "float32", tuple(rows.shape), "an embedding")
-    return TableSpec(address, rows.shape[0], embedding.scale, LAYOUTS.index(embedding.layout))
+    layout = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions]
+    return TableSpec(address, rows.shape[0], embedding.scale, layout)
 
 
-def _stacks(recipe: Recipe[A]) -> Iterator[Stack[A]]:
-    yield recipe.encoder or Stack((), None)
-    yield recipe.decoder
+def _stacks(blueprint: Blueprint[W]) -> tuple[Stack[W], Stack[W]]:
+    return blueprint.encoder or Stack((), None), blueprint.decoder or Stack((), None)
 
 
-def _attentions(attention: Attention[A], cross: Attention[A] | None) -> list[Attention[A]]:
-    return [attention] if cross is None else [attention, cross]
-
-
-def _matrices(recipe: Recipe[A]) -> Iterator[Matrix[A]]:
-    for layer in recipe.layers():
-        for attention in _attentions(layer.attention, layer.cross):
-            yield from (attention.query, attention.key_value, attention.output)
+def _matrices(blueprint: Blueprint[W]) -> Iterator[Matrix[W]]:
+    queries = blueprint.shape.heads * blueprint.shape.d_k
+    for layer in blueprint.layers():
+        for attention in filter(None, (layer.self_attention, layer.cross_attention)):
+            yield from (*halves(attention.projection, queries), attention.output)
         yield from (layer.inner, layer.outer)
-    yield recipe.generator
+    yield blueprint.generator
 
 
-def _norms(recipe: Recipe[A]) -> Iterator[Norm[A] | None]:
-    for stack in _stacks(recipe):
+def _norms(blueprint: Blueprint[W]) -> Iterator[Norm[W] | None]:
+    for stack in _stacks(blueprint):
         for layer in stack.layers:
-            yield from (attention.norm for attention in _attentions(layer.attention, layer.cross))
-            yield layer.norm
+            yield from filter(None, (layer.self_attention_norm, layer.cross_attention_norm, layer.feed_forward_norm))
         yield stack.end

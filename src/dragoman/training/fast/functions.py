@@ -67,13 +67,13 @@ def self_attention(
     matrix: Float[Tensor, "packed d_model"],
     bias: Float[Tensor, " packed"] | None,
     output: Float[Tensor, "d_model values"],
-    turns: Complex[Tensor, "rows pairs"] | None = None,
+    rotations: Complex[Tensor, "rows pairs"] | None = None,
 ) -> Float[Tensor, "rows d_model"]:
     """Multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2).
 
-    Queries and keys are multiplied by `turns`, if there are any: rotary positions.
+    Queries and keys are multiplied by `rotations`, if there are any: rotary positions.
     """
-    return _SelfAttention.apply(kernels, layout, x, matrix, bias, output, turns)
+    return _SelfAttention.apply(kernels, layout, x, matrix, bias, output, rotations)
 
 
 def cross_attention(
@@ -84,14 +84,14 @@ def cross_attention(
     matrix: Float[Tensor, "packed d_model"],
     bias: Float[Tensor, " packed"] | None,
     output: Float[Tensor, "d_model values"],
-    turns: Complex[Tensor, "rows pairs"] | None = None,
-    key_turns: Complex[Tensor, "keys pairs"] | None = None,
+    rotations: Complex[Tensor, "rows pairs"] | None = None,
+    key_rotations: Complex[Tensor, "keys pairs"] | None = None,
 ) -> Float[Tensor, "rows d_model"]:
     """Multi-head attention of rows to the memory of their sentence, without the last bias (paper 3.2.3).
 
-    Queries are multiplied by `turns` and keys by `key_turns`, if there are any: rotary positions.
+    Queries are multiplied by `rotations` and keys by `key_rotations`, if there are any: rotary positions.
     """
-    return _CrossAttention.apply(kernels, layout, x, memory, matrix, bias, output, turns, key_turns)
+    return _CrossAttention.apply(kernels, layout, x, memory, matrix, bias, output, rotations, key_rotations)
 
 
 class _AddNorm(torch.autograd.Function):
@@ -152,25 +152,25 @@ class _SelfAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, matrix: Tensor, bias: Tensor | None, output: Tensor,
-        turns: Tensor | None,
+        rotations: Tensor | None,
     ) -> Tensor:  # fmt: skip
         x, matrix, output = kernels.round(x, matrix, output)
         packed = _linear(x, matrix, bias)
-        _turn(packed[:, : len(matrix) // 3 * 2], 2 * layout.heads, turns)
+        _rotate(packed[:, : len(matrix) // 3 * 2], 2 * layout.heads, rotations)
         mixed, weights = attend(kernels, layout, *_three(packed))
         [mixed] = kernels.round(mixed)
-        ctx.save_for_backward(x, matrix, output, packed, mixed, weights, turns)
+        ctx.save_for_backward(x, matrix, output, packed, mixed, weights, rotations)
         ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
         return _times(mixed, output.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
-        x, matrix, output, packed, mixed, weights, turns = ctx.saved_tensors
+        x, matrix, output, packed, mixed, weights, rotations = ctx.saved_tensors
         [grad] = ctx.kernels.round(grads[0].contiguous())
         by_output, by_mixed, by_packed = _times(grad.t(), mixed), _times(grad, output), torch.empty_like(packed)
         attend_back(ctx.kernels, ctx.layout, _three(packed), weights, by_mixed, _three(by_packed))
-        _turn(by_packed[:, : len(matrix) // 3 * 2], 2 * ctx.layout.heads, turns, back=True)
+        _rotate(by_packed[:, : len(matrix) // 3 * 2], 2 * ctx.layout.heads, rotations, back=True)
         by_bias = _column_sums(ctx.kernels, by_packed) if ctx.has_bias else None
         [by_packed] = ctx.kernels.round(by_packed)
         return None, None, _times(by_packed, matrix), _times(by_packed.t(), x), by_bias, by_output, None
@@ -180,32 +180,32 @@ class _CrossAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, kernels: Kernels, layout: Layout, x: Tensor, memory: Tensor, matrix: Tensor, bias: Tensor | None,
-        output: Tensor, turns: Tensor | None, key_turns: Tensor | None,
+        output: Tensor, rotations: Tensor | None, key_rotations: Tensor | None,
     ) -> Tensor:  # fmt: skip
         x, memory, matrix, output = kernels.round(x, memory, matrix, output)
         width = len(matrix) // 3
         biases = (None, None) if bias is None else (bias[:width], bias[width:])
         query, packed = _linear(x, matrix[:width], biases[0]), _linear(memory, matrix[width:], biases[1])
-        _turn(query, layout.heads, turns)
-        _turn(packed[:, :width], layout.heads, key_turns)
+        _rotate(query, layout.heads, rotations)
+        _rotate(packed[:, :width], layout.heads, key_rotations)
         mixed, weights = attend(kernels, layout, query, *_two(packed))
         [mixed] = kernels.round(mixed)
-        ctx.save_for_backward(x, memory, matrix, output, query, packed, mixed, weights, turns, key_turns)
+        ctx.save_for_backward(x, memory, matrix, output, query, packed, mixed, weights, rotations, key_rotations)
         ctx.kernels, ctx.layout, ctx.has_bias = kernels, layout, bias is not None
         return _times(mixed, output.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Grads:  # pyrefly: ignore[bad-override]
-        x, memory, matrix, output, query, packed, mixed, weights, turns, key_turns = ctx.saved_tensors
+        x, memory, matrix, output, query, packed, mixed, weights, rotations, key_rotations = ctx.saved_tensors
         [grad] = ctx.kernels.round(grads[0].contiguous())
         width = len(matrix) // 3
         by_output, by_mixed = _times(grad.t(), mixed), _times(grad, output)
         by_query, by_packed = torch.empty_like(query), torch.empty_like(packed)
         given, wanted = (query, *_two(packed)), (by_query, *_two(by_packed))
         attend_back(ctx.kernels, ctx.layout, given, weights, by_mixed, wanted)
-        _turn(by_query, ctx.layout.heads, turns, back=True)
-        _turn(by_packed[:, :width], ctx.layout.heads, key_turns, back=True)
+        _rotate(by_query, ctx.layout.heads, rotations, back=True)
+        _rotate(by_packed[:, :width], ctx.layout.heads, key_rotations, back=True)
         by_bias = torch.cat([_column_sums(ctx.kernels, one) for one in (by_query, by_packed)]) if ctx.has_bias else None
         by_query, by_packed = ctx.kernels.round(by_query, by_packed)
         by_matrix = torch.cat([_times(by_query.t(), x), _times(by_packed.t(), memory)])
@@ -224,11 +224,11 @@ def _linear(x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return packed if bias is None else packed.add_(bias)
 
 
-def _turn(columns: Tensor, heads: int, turns: Tensor | None, *, back: bool = False) -> None:
+def _rotate(columns: Tensor, heads: int, rotations: Tensor | None, *, back: bool = False) -> None:
     # in place: columns are those of so many heads
-    if turns is not None:
+    if rotations is not None:
         pairs = torch.view_as_complex(columns.unflatten(1, (heads, -1, 2)))
-        pairs.mul_((turns.conj() if back else turns)[:, None])
+        pairs.mul_((rotations.conj() if back else rotations)[:, None])
 
 
 def _two(packed: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,29 +9,24 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from dragoman.data import Batch, TextBatch
 from dragoman.models.bidirectional import BidirectionalTransformer, decoder_passes, read_targets
+from dragoman.models.blueprint import Blueprint, NotPlain
+from dragoman.models.reading import describe
 from dragoman.nn import (
     CausalLM,
     Decoder,
-    DecoderLayer,
     Dropout,
     Encoder,
-    EncoderLayer,
     FeedForward,
-    Generator,
     InputEmbedding,
     MaskedLM,
     MultiHeadAttention,
     PostNorm,
-    PreNorm,
     RotaryPositions,
     SinusoidalPositions,
-    TokenEmbedding,
     Transformer,
-    attention_weights,
 )
 from dragoman.sequences import TargetBatch
 from dragoman.training.fast.functions import add_norm, cross_attention, feed_forward, self_attention
@@ -40,11 +35,12 @@ from dragoman.training.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, 
 Model = Transformer | CausalLM | MaskedLM
 # Gives vectors at each label of a batch.
 Hidden = Callable[[Batch | TextBatch], Tensor]
-PARTS = (
-    Transformer, BidirectionalTransformer, CausalLM, MaskedLM, Encoder, Decoder, EncoderLayer, DecoderLayer,
-    InputEmbedding, TokenEmbedding, SinusoidalPositions, RotaryPositions, Generator, Dropout, nn.Linear, nn.ModuleList,
-    nn.Identity,
-)  # fmt: skip
+# Whose `hidden` is what the kernels compute.
+MODELS = (Transformer, BidirectionalTransformer, CausalLM, MaskedLM)
+# What is done about positions (`dragoman.models.blueprint.SCHEMES`).
+POSITIONS = {
+    ("interleaved", None, None), ("concatenated", None, None), (None, "rotary", None), (None, "rotary", "rotary"),
+}  # fmt: skip
 # Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.
 LONGEST = 256
 
@@ -68,8 +64,10 @@ def training_hidden(model: Model) -> Hidden:
     weights have factors of bfloat16, as the modules' have; all else is float32, attention included.
     """
 
+    plain = is_plain(model)
+
     def hidden(batch: Batch | TextBatch) -> Tensor:
-        kernels = load_kernels()
+        kernels = load_kernels() if plain else None
         if kernels is None or not _applies(model, batch):
             return module_hidden(model, batch)
         if not torch.is_autocast_enabled("cpu"):
@@ -78,6 +76,31 @@ def training_hidden(model: Model) -> Hidden:
             return _Run(kernels.rounding(torch.bfloat16)).hidden(model, batch)
 
     return hidden
+
+
+def supports(blueprint: Blueprint[Any]) -> str | None:
+    """Return None if there are kernels for such a model, else why not, in words."""
+    shape, stacks = blueprint.shape, [stack for stack in blueprint.stacks if stack is not None]
+    norms = [norm for stack in stacks for norm in stack.norms()]
+    whole = {norm.weight is not None and norm.bias is not None for norm in norms} == {True}
+    widths = (shape.d_model, shape.d_ff, shape.d_k)
+    reasons = {
+        "these positions": blueprint.scheme in POSITIONS,
+        f"an activation of {shape.activation}": shape.activation == "relu",
+        f"widths that are no multiples of {ALIGNED}": not any(width % ALIGNED for width in widths),
+        "values that are not as wide as keys": shape.d_k == shape.d_v,
+        "a stack without layers": all(stack.layers for stack in stacks),
+        "norms of their own kind": whole and all((stack.end is not None) == shape.pre_norm for stack in stacks),
+    }
+    return next((f"there are no kernels for {reason}" for reason, fine in reasons.items() if not fine), None)
+
+
+def is_plain(model: Model) -> bool:
+    """Return whether a model is made of the parts that have kernels."""
+    try:
+        return type(model) in MODELS and supports(describe(model)) is None
+    except NotPlain:
+        return False
 
 
 def _applies(model: Model, batch: Batch | TextBatch) -> bool:
@@ -89,38 +112,15 @@ def _applies(model: Model, batch: Batch | TextBatch) -> bool:
         and weight.dtype == torch.float32
         and (not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") == torch.bfloat16)
         and all(0 < one.shape[1] <= LONGEST and len(one) for one in ids)
-        and is_plain(model)
+        and not any(map(_is_watched, model.modules()))
     )
 
 
-def is_plain(model: Model) -> bool:
-    """Whether a model is made of the parts that have kernels, and nobody looks on."""
-    return all(map(_is_plain_part, model.modules()))
-
-
-def _is_plain_part(part: nn.Module) -> bool:
+def _is_watched(part: nn.Module) -> bool:
+    """Whether somebody looks on, or attention weights are dropped: there are no kernels for that."""
     if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
-        return False
-    if type(part) is MultiHeadAttention:
-        silent = not part._observers and part.weigh is attention_weights
-        known = type(part.positions) in (type(None), RotaryPositions)
-        fits = part.d_k == part.d_v and part.d_k % ALIGNED == 0
-        return silent and known and fits and not (part.dropout and part.training)
-    if type(part) is FeedForward:
-        return part.activation is F.relu and part.inner.out_features % ALIGNED == 0
-    if type(part) is nn.LayerNorm:
-        return len(part.normalized_shape) == 1 and part.normalized_shape[0] % ALIGNED == 0 and part.bias is not None
-    if isinstance(part, (Encoder, Decoder)) and not _ends_well(part):
-        return False
-    return type(part) in (*PARTS, PostNorm, PreNorm)
-
-
-def _ends_well(stack: Encoder | Decoder) -> bool:
-    """Whether all its connections are of one kind, with a norm at the end where they are `PreNorm`."""
-    kinds = {type(part) for part in stack.modules() if "Norm" in type(part).__name__} - {nn.LayerNorm}
-    norms = [part.norm for part in stack.modules() if isinstance(part, (PostNorm, PreNorm))]
-    same = all(type(norm) is nn.LayerNorm for norm in norms)
-    return same and kinds in ({PostNorm}, {PreNorm}) and (type(stack.norm) is nn.LayerNorm) == (kinds == {PreNorm})
+        return True
+    return type(part) is MultiHeadAttention and bool(part._observers or (part.dropout and part.training))
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,8 @@ class _Run:
 
     def self_attention(self, part: MultiHeadAttention, layout: Layout, side: _Side) -> Callable[[Tensor], Said]:
         def attend(x: Tensor) -> Said:
-            return self_attention(self.kernels, layout, x, *_weights(part), _turns(part, side, x)), part.output.bias
+            rotations = _rotations(part, side, x)
+            return self_attention(self.kernels, layout, x, *_weights(part), rotations), part.output.bias
 
         return attend
 
@@ -244,8 +245,8 @@ class _Run:
         layout = self.layout(side, source, part)
 
         def attend(x: Tensor) -> Said:
-            turns = _turns(part, side, x), _turns(part, source, memory)
-            return cross_attention(self.kernels, layout, x, memory, *_weights(part), *turns), part.output.bias
+            rotations = _rotations(part, side, x), _rotations(part, source, memory)
+            return cross_attention(self.kernels, layout, x, memory, *_weights(part), *rotations), part.output.bias
 
         return attend
 
@@ -262,12 +263,11 @@ def _weights(part: MultiHeadAttention) -> tuple[Tensor, Tensor | None, Tensor]:
     return part.projection.weight, part.projection.bias, part.output.weight
 
 
-def _turns(part: MultiHeadAttention, side: _Side, x: Tensor) -> Tensor | None:
+def _rotations(part: MultiHeadAttention, side: _Side, x: Tensor) -> Tensor | None:
     """What rotary positions multiply each row by, where there are any."""
-    if part.positions is None:
+    if not isinstance(part.positions, RotaryPositions):
         return None
-    assert isinstance(part.positions, RotaryPositions)
-    return part.positions.turns(0, side.kept.shape[1], x)[side.places]
+    return part.positions.rotations(0, side.kept.shape[1], x)[side.places]
 
 
 def _layers(stack: Encoder | Decoder) -> list[Any]:

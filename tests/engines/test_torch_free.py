@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dragoman.config import ModelConfig, Placement
-from dragoman.engines import light
+from dragoman.engines import torch_free
 from dragoman.engines.native import load_library
 from dragoman.errors import ModelError
 from dragoman.models import build_model, save_pretrained
@@ -38,8 +38,9 @@ def save(directory: Path, **changes: object) -> Path:
     return directory
 
 
-def is_light(directory: Path, device: str = "cpu", engine: str = "auto", precision: str = "auto") -> bool:
-    return light.open_light(directory, read_config(directory)[0], Placement(device, engine, precision)) is not None
+def is_torch_free(directory: Path, device: str = "cpu", engine: str = "auto", precision: str = "auto") -> bool:
+    placement = Placement(device, engine, precision)
+    return torch_free.open_torch_free(directory, read_config(directory)[0], placement) is not None
 
 
 CHOICES = [
@@ -57,7 +58,7 @@ CHOICES = [
 @pytest.mark.parametrize("precision", ["auto", "float32"])
 def test_it_translates_as_with_pytorch(tmp_path: Path, changes: dict[str, object], precision: str) -> None:
     directory = save(tmp_path, **changes)
-    assert is_light(directory, precision=precision)
+    assert is_torch_free(directory, precision=precision)
     found = Translator.from_pretrained(directory, device="cpu", precision=precision)
     loaded = found.transformers[0]
     assert isinstance(loaded, Transformer)
@@ -100,16 +101,16 @@ def test_nothing_heavy_is_imported_by_the_command_line(tmp_path: Path) -> None:
 
 def test_what_is_not_certain_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = save(tmp_path)
-    monkeypatch.setattr(light, "has_no_accelerator", lambda: False)
-    assert not is_light(directory, device="auto")
-    monkeypatch.setattr(light, "has_no_accelerator", lambda: True)
-    assert is_light(directory, device="auto")
-    assert is_light(directory, engine="native")
+    monkeypatch.setattr(torch_free, "has_no_accelerator", lambda: False)
+    assert not is_torch_free(directory, device="auto")
+    monkeypatch.setattr(torch_free, "has_no_accelerator", lambda: True)
+    assert is_torch_free(directory, device="auto")
+    assert is_torch_free(directory, engine="native")
     for changes in ({"device": "cuda"}, {"engine": "module"}, {"engine": "packed"}):
-        assert not is_light(directory, **changes)
-    assert not is_light(save(tmp_path / "relative", positions="relative"))
-    monkeypatch.setattr(light, "load_library", lambda: "there is none")
-    assert not is_light(directory)
+        assert not is_torch_free(directory, **changes)
+    assert not is_torch_free(save(tmp_path / "relative", positions="relative"))
+    monkeypatch.setattr(torch_free, "load_library", lambda: "there is none")
+    assert not is_torch_free(directory)
 
 
 def spoil_shape(tensors: dict[str, torch.Tensor]) -> None:
@@ -131,7 +132,7 @@ def test_weights_that_do_not_fit_are_told(tmp_path: Path, spoil) -> None:
     tensors = read_tensors(file)
     spoil(tensors)
     write_tensors(file, tensors)
-    assert not is_light(directory)
+    assert not is_torch_free(directory)
     with pytest.raises(ModelError, match="do not fit the model"):
         Translator.from_pretrained(directory, device="cpu")
 
