@@ -17,7 +17,7 @@ from dragoman.search.reranking import reranked, right_to_left_share
 from dragoman.sequences import Direction, sources_of
 from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
-from dragoman.translation.torch_engine import TorchEngine
+from dragoman.translation.torch_backend import TorchBackend
 from end_to_end import small
 
 
@@ -144,7 +144,8 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     other = NativeEngine(for_direction(model, direction)).native
     whole = NativeSearcher(NativeEngine(model).native, lambda: other).force(sources, outputs, direction)
     engines = [
-        TorchEngine([model], Placement(engine=engine, precision="float32")) for engine in ("native", "packed", "module")
+        TorchBackend([model], Placement(engine=engine, precision="float32"))
+        for engine in ("native", "packed", "module")
     ]
     runs = [engine.force(sources, outputs, DecodingConfig(), direction) for engine in engines]
     for row, some in enumerate(outputs):

@@ -97,7 +97,9 @@ class DecoderCache:
     rows: int | None = None
     _sentence: Tensor | None = None
 
-    def step(self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]) -> Tensor:
+    def step(
+        self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]
+    ) -> Float[Tensor, "batch d_model"]:
         """Return what `run` makes of the cache and the newest tokens."""
         return run(self, tokens)
 
@@ -171,7 +173,9 @@ class JoinedCache:
         parts = [self.parts[number].reorder(local[places[number]]) for number in kept]
         return JoinedCache(parts, [places[number] for number in kept])
 
-    def step(self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]) -> Tensor:
+    def step(
+        self, tokens: Int[Tensor, " batch"], run: Callable[[DecoderCache, Tensor], Tensor]
+    ) -> Float[Tensor, "batch d_model"]:
         """Return what `run` makes of each part and its tokens, in the order of the rows."""
         found = [run(part, tokens[place]) for part, place in zip(self.parts, self.places, strict=True)]
         return torch.cat(found)[torch.cat(self.places).argsort()]

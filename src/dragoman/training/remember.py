@@ -22,7 +22,7 @@ from dragoman.nn import Transformer
 from dragoman.pace import silent
 from dragoman.text import ParallelCorpus, TokenizerPair
 from dragoman.training.precision import choose_precision
-from dragoman.translation.torch_engine import load_models
+from dragoman.translation.torch_backend import load_models
 
 
 def remember(

@@ -13,7 +13,7 @@ from dragoman.search.request import SearchRequest, changed_requests
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
-from dragoman.translation.engine import TranslationEngine
+from dragoman.translation.backend import Backend
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class SearchPlan:
     """
 
     options: DecodingConfig
-    engine: TranslationEngine
+    engine: Backend
     right_to_left_share: float
     datastores: bool
 
     @classmethod
-    def of(cls, options: DecodingConfig, engine: TranslationEngine) -> SearchPlan:
+    def of(cls, options: DecodingConfig, engine: Backend) -> SearchPlan:
         """Return the plan of a search by these options.
 
         Raises:

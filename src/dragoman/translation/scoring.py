@@ -12,11 +12,11 @@ from dragoman.search.outputs import PairScore
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
 from dragoman.text.tokenizer_pair import TokenizerPair
-from dragoman.translation.engine import TranslationEngine
+from dragoman.translation.backend import Backend
 
 
 def score_targets(
-    engine: TranslationEngine,
+    engine: Backend,
     tokenizers: TokenizerPair,
     sources: Sequence[str],
     targets: Sequence[str],
@@ -58,7 +58,7 @@ def score_targets(
 
 
 def _log_probabilities(
-    engine: TranslationEngine, sources: Sequence[Source], targets: Sequence[Sequence[int]], options: DecodingConfig
+    engine: Backend, sources: Sequence[Source], targets: Sequence[Sequence[int]], options: DecodingConfig
 ) -> tuple[list[list[float]], list[float | None]]:
     """Of each target's tokens from left to right, and their sum in the other direction if that was learned."""
     score = engine.torch.score

@@ -19,7 +19,7 @@ from dragoman.search.outputs import Alternative, PairScore
 from dragoman.search.request import SearchRequest, changed_options
 from dragoman.sequences.source import Source
 from dragoman.text.tokenizer_pair import TokenizerPair
-from dragoman.translation.engine import TranslationEngine
+from dragoman.translation.backend import Backend
 from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation, no_translation
 from dragoman.translation.scoring import score_targets
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dragoman.memory.datastore import Datastore
     from dragoman.nn import Transformer
-    from dragoman.translation.torch_engine import TorchEngine
+    from dragoman.translation.torch_backend import TorchBackend
 
 
 class Translator:
@@ -51,7 +51,7 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[Transformer] | TranslationEngine,
+        models: Sequence[Transformer] | Backend,
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         languages: Languages | None = None,
@@ -60,9 +60,9 @@ class Translator:
         datastores: Sequence[Datastore | None] = (),
         right_to_left: bool = False,
     ) -> None:
-        if not isinstance(models, TranslationEngine):
-            made = _torch_engine(models, Placement(engine=engine, precision=precision), datastores)
-            models = TranslationEngine(lambda: made, learned_right_to_left=right_to_left)
+        if not isinstance(models, Backend):
+            made = _torch_backend(models, Placement(engine=engine, precision=precision), datastores)
+            models = Backend(lambda: made, learned_right_to_left=right_to_left)
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
@@ -90,13 +90,13 @@ class Translator:
         if opened is not None:
             tokenizers = load_tokenizers(paths[0], config)
             await_check()
-            backend = TranslationEngine(
+            backend = Backend(
                 partial(_load, paths, placement), whole=opened[0], reason=opened[1],
                 learned_right_to_left=bool(config.right_to_left),
             )  # fmt: skip
             return cls(backend, tokenizers, decoding, languages)
         from dragoman.memory.datastore import Datastore
-        from dragoman.translation.torch_engine import check_together, load_models, transformers_of
+        from dragoman.translation.torch_backend import check_together, load_models, transformers_of
 
         loaded = load_models(paths, device)
         pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
@@ -360,15 +360,15 @@ class Translator:
         )  # fmt: skip
 
 
-def _torch_engine(
+def _torch_backend(
     models: Sequence[Transformer], placement: Placement, datastores: Sequence[Datastore | None] = ()
-) -> TorchEngine:
-    from dragoman.translation.torch_engine import TorchEngine
+) -> TorchBackend:
+    from dragoman.translation.torch_backend import TorchBackend
 
-    return TorchEngine(models, placement, datastores)
+    return TorchBackend(models, placement, datastores)
 
 
-def _load(paths: Sequence[Path], placement: Placement) -> TorchEngine:
-    from dragoman.translation.torch_engine import load_models, transformers_of
+def _load(paths: Sequence[Path], placement: Placement) -> TorchBackend:
+    from dragoman.translation.torch_backend import load_models, transformers_of
 
-    return _torch_engine(list(transformers_of(load_models(paths, placement.device))), placement)
+    return _torch_backend(list(transformers_of(load_models(paths, placement.device))), placement)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import torch
 
     from dragoman.nn import Transformer
-    from dragoman.translation.torch_engine import TorchEngine
+    from dragoman.translation.torch_backend import TorchBackend
 
 
-class TranslationEngine:
+class Backend:
     """Requests in, hypotheses out, for one model or several. PyTorch is loaded when something first needs it.
 
     Args:
-        load: makes the `TorchEngine` of the same models.
+        load: makes the `TorchBackend` of the same models.
         whole: what answers searches by itself until then, if anything does.
         reason: why it does, in words.
         learned_right_to_left: whether all models learned to read targets from their end too.
@@ -32,7 +32,7 @@ class TranslationEngine:
 
     def __init__(
         self,
-        load: Callable[[], TorchEngine],
+        load: Callable[[], TorchBackend],
         *,
         whole: NativeSearcher | None = None,
         reason: str = "",
@@ -42,10 +42,10 @@ class TranslationEngine:
         self._whole, self._reason = whole, reason
         self.learned_right_to_left = learned_right_to_left
 
-    _loaded: TorchEngine | None
+    _loaded: TorchBackend | None
 
     @property
-    def torch(self) -> TorchEngine:
+    def torch(self) -> TorchBackend:
         """The models run through PyTorch, loaded when they are first needed."""
         if self._loaded is None:
             self._loaded = self._load()

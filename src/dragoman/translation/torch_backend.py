@@ -28,7 +28,7 @@ from dragoman.text import TokenizerPair
 from dragoman.translation.alignment import align
 
 
-class TorchEngine:
+class TorchBackend:
     """One model, or several that decide together, with their datastores.
 
     Args:
@@ -103,7 +103,7 @@ class TorchEngine:
         options: DecodingConfig,
         direction: Direction,
     ) -> list[list[list[float]]]:
-        """Return what a search adds up for given outputs; as `TranslationEngine.force`."""
+        """Return what a search adds up for given outputs; as `Backend.force`."""
         model = self.remembering(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
         if (whole := _whole(model)) is not None:
             return whole.force(sources, outputs, direction)
