@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data import TokenStore, collate_masked
-from dragoman.data.masking import FIRST_PIECE, MASK, mask_pieces
-from dragoman.text.tokenizer import EOS, PAD
+from dragoman.data.masking import FIRST_PIECE, mask_pieces
+from dragoman.text.tokenizer import EOS, MASK, PAD
 
 VOCABULARY = 40
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dragoman.text.tokenizer import MASK
+from dragoman.sequences.source import MASK_ID, MASKED_SPECIALS
 
 SHARE = 0.15
 # Of the chosen pieces so many become <mask>, and so many more another piece; the rest stay.
 MASKED, REPLACED = 0.8, 0.1
-FIRST_PIECE = MASK + 1
+FIRST_PIECE = len(MASKED_SPECIALS)
 # What a number is drawn for.
 _CHOICE, _COUNT, _FATE, _PIECE = range(4)
 
@@ -44,7 +44,7 @@ def mask_pieces(
     chosen = ranks < count[:, None]
     fate = _uniform(key, _FATE, lines, width)
     others = FIRST_PIECE + (_uniform(key, _PIECE, lines, width) * (vocabulary - FIRST_PIECE)).astype(np.int64)
-    hidden = np.where(fate < MASKED, MASK, np.where(fate < MASKED + REPLACED, others, ids))
+    hidden = np.where(fate < MASKED, MASK_ID, np.where(fate < MASKED + REPLACED, others, ids))
     return np.where(chosen, hidden, ids), chosen
 
 

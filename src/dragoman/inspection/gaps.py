@@ -11,7 +11,7 @@ from dragoman.inspection.trace import Step, Trace
 from dragoman.language import Filler
 from dragoman.language.filling import split_at_gaps, with_gaps
 from dragoman.sequences import pad_rows
-from dragoman.text.tokenizer import EOS, MASK, SPECIALS
+from dragoman.text.tokenizer import SPECIALS
 
 
 def explain_filling(filler: Filler, text: str) -> Trace:
@@ -23,10 +23,10 @@ def explain_filling(filler: Filler, text: str) -> Trace:
     tokenizer, notes = filler.tokenizer, ()
     parts = split_at_gaps(text)
     if len(parts) > 1:
-        check_length([*with_gaps(tokenizer, parts), EOS])  # each gap takes a pass: before the filling
+        check_length([*with_gaps(tokenizer, parts), tokenizer.eos])  # each gap takes a pass: before the filling
         steps, first, last, written = _fill(filler, text)
     else:
-        ids = [*encode(tokenizer, parts[0]), EOS]
+        ids = [*encode(tokenizer, parts[0]), tokenizer.eos]
         steps, first, last, written = [], ids, ids, parts[0]
         notes = ("the text has no <mask>, so there is nothing to fill; every position is predicted all the same",)
     read, output = framed(tokenizer, text, first), framed(tokenizer, written, last)
@@ -45,7 +45,7 @@ def _fill(filler: Filler, text: str) -> tuple[list[Step], list[int], list[int], 
     logits = [call.gave.cpu() for call in calls if call.path == "generator"]
     steps, last = [], given[-1]
     for number, (ids, rows) in enumerate(zip(given, logits, strict=True), 1):
-        gaps = [place for place, token in enumerate(ids) if token == MASK]
+        gaps = [place for place, token in enumerate(ids) if token == tokenizer.mask]
         gap, token = _surest(rows)
         chosen = chance_of(tokenizer, rows[gap], token)
         steps.append(Step(number, tuple(tokenizer.pieces(ids)), chances(tokenizer, rows[gap]), chosen, gaps[gap]))

@@ -22,9 +22,9 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.language.loading import load_language_model
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
-from dragoman.sequences import pad_rows
+from dragoman.sequences import MASKED_SPECIALS, pad_rows
 from dragoman.text.lines import chunks
-from dragoman.text.tokenizer import EOS, MASK, MASK_TOKEN, SPECIALS, Tokenizer
+from dragoman.text.tokenizer import MASK_TOKEN, Tokenizer
 
 ROWS = 64
 MAX_TOKENS = 4095
@@ -98,7 +98,7 @@ class _Partial:
 
     @property
     def open(self) -> bool:
-        return MASK in self.ids
+        return MASKED_SPECIALS.mask in self.ids
 
 
 class Filler:
@@ -194,10 +194,10 @@ class Filler:
     def _grow(self, partials: Sequence[_Partial], n_best: int) -> list[list[_Partial]]:
         """Each text with its surest gap filled by each of the likeliest pieces."""
         device = next(self.model.parameters()).device
-        hidden = self.model.hidden(pad_rows([[*one.ids, EOS] for one in partials], device))
+        hidden = self.model.hidden(pad_rows([[*one.ids, self.tokenizer.eos] for one in partials], device))
         grown = []
         for one, states in zip(partials, hidden, strict=True):
-            gaps = [place for place, token in enumerate(one.ids) if token == MASK]
+            gaps = [place for place, token in enumerate(one.ids) if token == self.tokenizer.mask]
             log_probs = self._allowed(states[gaps])
             values, tokens = log_probs.topk(min(n_best, log_probs.shape[1]))
             surest = int(values[:, 0].argmax())
@@ -209,7 +209,7 @@ class Filler:
     def _allowed(self, states: Float[Tensor, "gaps d_model"]) -> Float[Tensor, "gaps vocab"]:
         logits = self.model.generator(states)
         log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        return log_probs.index_fill(1, torch.arange(len(SPECIALS) + 1, device=log_probs.device), -math.inf)
+        return log_probs.index_fill(1, torch.arange(len(MASKED_SPECIALS), device=log_probs.device), -math.inf)
 
     def _filling(self, parts: list[str], start: _Partial, found: _Partial) -> Filling:
         chosen = [(found.ids[place], value) for place, value in sorted(found.filled)]
@@ -237,10 +237,12 @@ def _best(partials: list[_Partial], n_best: int) -> list[_Partial]:
 
 
 def with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
-    """The ids of a text, `<mask>` between its parts (see `split_at_gaps`)."""
+    """Return the ids of a text, `<mask>` between its parts (see `split_at_gaps`)."""
+    mask = tokenizer.mask
+    assert mask is not None
     if tokenizer.kind in ("word", "character"):
         first, *rest = (tokenizer.encode(part) for part in parts)
-        return first + [token for ids in rest for token in (MASK, *ids)]
+        return first + [token for ids in rest for token in (mask, *ids)]
     # Subwords depend on what stands around them: the whole text is cut at once, a strange character in each gap. It is
     # spelled in bytes, and a blank that it keeps from its word belongs to the gap.
     mark = next(chr(code) for code in _MARKS if not any(chr(code) in part for part in parts))
@@ -251,7 +253,7 @@ def with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
         if ids[place : place + len(spelled)] == spelled:
             if found and found[-1] == blank:
                 found.pop()
-            found.append(MASK)
+            found.append(mask)
             place += len(spelled)
         else:
             found.append(ids[place])

@@ -19,9 +19,9 @@ from dragoman.search.hypothesis import check_numbers
 from dragoman.search.outputs import PairScore
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.scoring import score_targets
-from dragoman.sequences import SourceBatch, pad_rows
+from dragoman.sequences import MASKED_SPECIALS, SourceBatch, pad_rows
 from dragoman.text.lines import chunks
-from dragoman.text.tokenizer import EOS, MASK, SPECIALS, UNK, Tokenizer
+from dragoman.text.tokenizer import SPECIALS, Tokenizer
 
 BATCH_TOKENS = 4096
 MAX_ROWS = 64
@@ -78,7 +78,8 @@ class TextSummary:
         text = score.text if isinstance(score, TextScore) else score.target
         ends = len(score.token_scores) - len(score.tokens)
         counts = len(score.token_scores), len(text.split()) + ends, len(text.encode()) + ends
-        return cls(score.log_probability, 1, *counts, score.tokens.count(SPECIALS[UNK]), pseudo=not ends)
+        unknown = score.tokens.count(SPECIALS[MASKED_SPECIALS.unk])
+        return cls(score.log_probability, 1, *counts, unknown, pseudo=not ends)
 
     def __add__(self, other: TextSummary) -> TextSummary:
         sums = (getattr(self, name) + getattr(other, name) for name in ("log_probability", *_COUNTS))
@@ -209,11 +210,13 @@ class TextScorer:
         model = self.model
         assert isinstance(model, MaskedLM)
         device = next(model.parameters()).device
+        mask, eos = self.tokenizer.mask, self.tokenizer.eos
+        assert mask is not None
         values = [[0.0] * len(ids) for ids in encoded]
         gaps = [(row, place) for row, ids in enumerate(encoded) for place in range(len(ids))]
         for some in _batches([len(encoded[row]) + 1 for row, _ in gaps]):
             chosen = [gaps[index] for index in some]
-            masked = [[*encoded[row][:place], MASK, *encoded[row][place + 1 :], EOS] for row, place in chosen]
+            masked = [[*encoded[row][:place], mask, *encoded[row][place + 1 :], eos] for row, place in chosen]
             hidden = model.hidden(pad_rows(masked, device))
             places = torch.tensor([place for _, place in chosen], device=device)
             logits = model.generator(hidden[torch.arange(len(chosen), device=device), places])
@@ -250,6 +253,6 @@ def format_score(one: TextScore | PairScore, *, tokens: bool = False, as_json: b
     """The line to print for one score, without its end: the log-probability, with `tokens` a TAB and `piece:value`s."""
     if as_json:
         return json_text(asdict(one))
-    pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[EOS])
+    pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[MASKED_SPECIALS.eos])
     detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
     return f"{one.log_probability:.4f}{detail}"

@@ -23,9 +23,8 @@ from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import Transformer
 from dragoman.pace import Pace, silent
 from dragoman.search.batches import length_batches
-from dragoman.sequences import pad_rows
+from dragoman.sequences import SPECIALS, Source, SourceBatch, TargetBatch
 from dragoman.text.lines import file_hash
-from dragoman.text.tokenizer import BOS, EOS
 
 DIMENSIONS = 64  # of a key: the directions in which the vectors vary most
 # Keys are sorted into cells around centres, of which only the nearest ones are searched.
@@ -85,7 +84,7 @@ class Datastore:
     @property
     def pairs(self) -> int:
         """Of how many pairs the tokens are."""
-        return int((self.tokens == EOS).sum())
+        return int((self.tokens == SPECIALS.eos).sum())
 
     def __str__(self) -> str:
         return f"{len(self):,} tokens of {_pairs(self.pairs)}"
@@ -118,7 +117,7 @@ class Datastore:
 
     def target(self, place: int) -> list[int]:
         """The whole target, unframed, to which the token of a key belongs."""
-        ends = (self.tokens == EOS).nonzero()[:, 0]
+        ends = (self.tokens == SPECIALS.eos).nonzero()[:, 0]
         number = int(torch.searchsorted(ends, place))
         return self.tokens[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])].tolist()
 
@@ -230,7 +229,7 @@ def _keys_and_values(
     directions: Float[Tensor, "d_model dimensions"],
     report: Callable[[str], None],
 ) -> tuple[Float16[Tensor, "keys dimensions"], Int[Tensor, " keys"]]:
-    tokens = torch.tensor([token for _, target in pairs for token in (*target, EOS)], dtype=torch.int32)
+    tokens = torch.tensor([token for _, target in pairs for token in (*target, SPECIALS.eos)], dtype=torch.int32)
     states = torch.empty(len(tokens), directions.shape[1], dtype=torch.float16)
     ends = np.cumsum([len(target) + 1 for _, target in pairs])
     done, pace = 0, Pace(report, "datastore: tokens", len(tokens))
@@ -263,10 +262,10 @@ def decoder_outputs(
     """
     device = next(model.parameters()).device
     for rows in length_batches([max(len(source), len(target)) + 1 for source, target in pairs], max_rows=_ROWS):
-        source = pad_rows([[*pairs[row][0], EOS] for row in rows], device)
-        target = pad_rows([[BOS, *pairs[row][1]] for row in rows], device)
+        sources = SourceBatch.of([Source.from_joined(pairs[row][0]) for row in rows], device)
+        target = TargetBatch.of([pairs[row][1] for row in rows], device=device)
         with torch.no_grad(), autocast():
-            hidden = model.hidden(source, target).float().cpu()
+            hidden = model.hidden(sources.ids, target.inputs, sources.mask, target.input_mask).float().cpu()
         for row, outputs in zip(rows, hidden, strict=True):
             yield row, outputs[: len(pairs[row][1]) + 1]
 
@@ -285,7 +284,7 @@ def centres_of(states: Float16[Tensor, "keys dimensions"]) -> Float[Tensor, "cel
 
 def _mean_distance(store: Datastore, random: np.random.Generator) -> Float[Tensor, "1"]:
     """The mean squared distance of some keys to the nearest ones of other pairs."""
-    owners = (store.tokens == EOS).long().cumsum(0).roll(1)
+    owners = (store.tokens == SPECIALS.eos).long().cumsum(0).roll(1)
     owners[0] = 0
     some = torch.from_numpy(random.choice(len(store), min(len(store), _KEYS), replace=False))
     found = store._index.search(store.states[some].float().numpy(), min(4 * _NEIGHBOURS, len(store)))

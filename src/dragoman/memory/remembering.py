@@ -18,8 +18,7 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
 from dragoman.memory.datastore import Autocast, Datastore, Pair, decoder_outputs, some_pairs
 from dragoman.nn import Transformer
-from dragoman.sequences import SourceBatch
-from dragoman.text.tokenizer import EOS
+from dragoman.sequences import SourceBatch, frame_target
 
 _TOKENS, _ROWS, _NEIGHBOURS = 20_000, 2048, 64
 _TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5, 2.0, 4.0)  # in mean distances
@@ -120,7 +119,7 @@ def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], auto
     pairs = some_pairs(held_out, np.random.default_rng(1), _TOKENS)
     rows = list(decoder_outputs(model, pairs, autocast))
     outputs = torch.cat([one for _, one in rows])
-    labels = torch.tensor([token for row, _ in rows for token in (*pairs[row][1], EOS)])
+    labels = torch.tensor([token for row, _ in rows for token in frame_target(pairs[row][1])[1:]])
     device = next(model.parameters()).device
     own = torch.cat([
         model.generator(some.to(device)).float().log_softmax(-1).cpu().gather(1, wanted[:, None])[:, 0]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dragoman.sequences.batch import TargetBatch as TargetBatch
     from dragoman.sequences.batch import length_mask as length_mask
     from dragoman.sequences.batch import pad_rows as pad_rows
+    from dragoman.sequences.source import MASKED_SPECIALS as MASKED_SPECIALS
     from dragoman.sequences.source import NOTHING as NOTHING
     from dragoman.sequences.source import SPECIALS as SPECIALS
     from dragoman.sequences.source import Source as Source
@@ -28,7 +29,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "batch": ("SourceBatch", "TargetBatch", "length_mask", "pad_rows"),
-        "source": ("NOTHING", "SPECIALS", "Source", "Specials", "sources_of"),
+        "source": ("MASKED_SPECIALS", "NOTHING", "SPECIALS", "Source", "Specials", "sources_of"),
         "target": ("FRAME", "Direction", "Frame", "frame_target"),
     },
 )

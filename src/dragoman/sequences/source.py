@@ -28,6 +28,9 @@ class Specials(NamedTuple):
 
 # Of every vocabulary that is made here; imported ones may have others.
 SPECIALS = Specials(pad=0, unk=1, bos=2, eos=3)
+# The same, of a masked language model.
+MASK_ID = 4
+MASKED_SPECIALS = Specials(pad=0, unk=1, bos=2, eos=3, mask=MASK_ID)
 
 
 @dataclass(frozen=True)

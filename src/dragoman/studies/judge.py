@@ -26,7 +26,7 @@ from dragoman.evaluation import (
 from dragoman.evaluation.metrics import METRICS, Metric, ignore_case
 from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
-from dragoman.text import UNK, Tokenizer, guess_language, read_lines
+from dragoman.text import Tokenizer, guess_language, read_lines
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -221,7 +221,7 @@ def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     """How many pieces of a text its vocabulary lacks: unknown tokens, and bytes that stand for rare characters."""
     ids = tokenizer.encode(text)
     pieces = zip(ids, tokenizer.pieces(ids), strict=True)
-    return sum(token == UNK or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+    return sum(token == tokenizer.unk or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
 
 
 def error_kinds(
@@ -240,7 +240,8 @@ def error_kinds(
         options: of the search that found them.
         lowercase: ignore case, as the scores do then; blanks around a line never count.
     """
-    encode, pieces = translator.tokenizers.target.encode, translator.tokenizers.target.pieces
+    target = translator.tokenizers.target
+    encode, pieces, unk = target.encode, target.pieces, target.unk
 
     def plain(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
@@ -250,7 +251,7 @@ def error_kinds(
     for number, (result, answers) in enumerate(zip(results, references, strict=True), 1):
         if not result.source.strip():
             continue
-        known = [ids for ids in map(encode, answers) if UNK not in ids]
+        known = [ids for ids in map(encode, answers) if unk not in ids]
         if plain(result.text) in map(plain, answers) or result.tokens in [tuple(pieces(ids)) for ids in known]:
             kinds["written"].append(number)
         elif not known:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from dragoman.errors import ConfigError
-from dragoman.sequences.source import Specials
+from dragoman.sequences.source import MASK_ID, Specials
+from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
 
-PAD, UNK, BOS, EOS, MASK = 0, 1, 2, 3, 4
+PAD, UNK, BOS, EOS, _ = SPECIAL_IDS
+MASK = MASK_ID
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 MASK_TOKEN = "<mask>"
 # What an unknown token reads as in decoded text.

@@ -29,7 +29,6 @@ from dragoman.markov.table import MAX_VOCAB
 from dragoman.models import Languages
 from dragoman.models.pretrained import save_config
 from dragoman.pace import duration
-from dragoman.text.tokenizer import UNK
 from dragoman.training.card import data_section, typed_command, versions
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
@@ -202,8 +201,9 @@ def _tell(found: Measure, data: Prepared, log: RunLog) -> None:
     log.line(f"held-out text: perplexity {found.perplexity:.3f} per token, accuracy {100 * found.accuracy:.2f} %")
     if not math.isfinite(found.perplexity):
         log.line("something in it was impossible by the counts: markov.k above 0 makes everything possible")
-    unknown = sum(int((data.dev.target(row) == UNK).sum()) for row in range(len(data.dev)))
-    heard = any((data.train.target(row) == UNK).any() for row in range(len(data.train)))
+    unk = data.tokenizers.target.unk
+    unknown = sum(int((data.dev.target(row) == unk).sum()) for row in range(len(data.dev)))
+    heard = any((data.train.target(row) == unk).any() for row in range(len(data.train)))
     if unknown and not heard:
         log.line(
             f"{unknown:,} of {found.tokens:,} held-out tokens are unknown words, and training met none: "
