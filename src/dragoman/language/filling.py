@@ -22,7 +22,7 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.language.loading import load_language_model
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
-from dragoman.sequences import MASKED_SPECIALS, pad_rows
+from dragoman.sequences import MASKED_SPECIALS, length_mask, pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import MASK_TOKEN, Tokenizer
 
@@ -194,7 +194,9 @@ class Filler:
     def _grow(self, partials: Sequence[_Partial], n_best: int) -> list[list[_Partial]]:
         """Each text with its surest gap filled by each of the likeliest pieces."""
         device = next(self.model.parameters()).device
-        hidden = self.model.hidden(pad_rows([[*one.ids, self.tokenizer.eos] for one in partials], device))
+        rows = [[*one.ids, self.tokenizer.eos] for one in partials]
+        mask = length_mask([len(row) for row in rows], device=device)
+        hidden = self.model.hidden(pad_rows(rows, device), mask)
         grown = []
         for one, states in zip(partials, hidden, strict=True):
             gaps = [place for place, token in enumerate(one.ids) if token == self.tokenizer.mask]

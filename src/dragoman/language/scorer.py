@@ -19,7 +19,7 @@ from dragoman.search.hypothesis import check_numbers
 from dragoman.search.outputs import PairScore
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.scoring import score_targets
-from dragoman.sequences import MASKED_SPECIALS, SourceBatch, pad_rows
+from dragoman.sequences import MASKED_SPECIALS, SourceBatch, length_mask, pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import SPECIALS, Tokenizer
 
@@ -217,7 +217,8 @@ class TextScorer:
         for some in _batches([len(encoded[row]) + 1 for row, _ in gaps]):
             chosen = [gaps[index] for index in some]
             masked = [[*encoded[row][:place], mask, *encoded[row][place + 1 :], eos] for row, place in chosen]
-            hidden = model.hidden(pad_rows(masked, device))
+            read = length_mask([len(row) for row in masked], device=device)
+            hidden = model.hidden(pad_rows(masked, device), read)
             places = torch.tensor([place for _, place in chosen], device=device)
             logits = model.generator(hidden[torch.arange(len(chosen), device=device), places])
             log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)

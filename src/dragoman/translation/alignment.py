@@ -76,7 +76,8 @@ def cross_attention(
     try:
         # The query that predicts token t is token t - 1: the decoder input without its last token.
         inputs = [frame_target(target)[: max(len(target), 1)] for target in targets]
-        model.hidden(sources.ids, pad_rows(inputs, sources.device))
+        mask = length_mask([len(row) for row in inputs], device=sources.device)
+        model.hidden(sources.ids, pad_rows(inputs, sources.device), sources.mask, mask)
     finally:
         stop()
     return seen[0].weights.mean(dim=1)
