@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from dragoman.search.grouping import alike
 
 from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine, NativeEngine
@@ -13,7 +14,6 @@ from dragoman.engines.native import load_library
 from dragoman.errors import ConfigError
 from dragoman.nn import Transformer
 from dragoman.search import Hypothesis, NextTokenModel, SearchRequest, search
-from dragoman.search.grouping import alike
 from dragoman.search.request import NEVER, changed_options, changed_requests, output_limit
 from dragoman.sequences import FRAME, Frame, Source, SourceBatch
 from end_to_end import small

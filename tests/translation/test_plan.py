@@ -15,7 +15,7 @@ from dragoman.search.hypothesis import make_hypothesis
 from dragoman.sequences import Direction, Source, sources_of
 from dragoman.studies import evaluate, tune
 from dragoman.translation import Translator
-from dragoman.translation.engine import TranslationEngine
+from dragoman.translation.backend import Backend
 from dragoman.translation.plan import SearchPlan
 from end_to_end import small
 
@@ -39,7 +39,7 @@ def translator(seed: int = 1, decoder: str | None = "own", members: int = 1) -> 
     return Translator(made.transformers, made.tokenizers, made.decoding, right_to_left=decoder is not None)
 
 
-class Scripted(TranslationEngine):
+class Scripted(Backend):
     """Finds and reads what it is told to, and keeps what it was asked."""
 
     def __init__(self, *, learned: bool = True, datastore: bool = False) -> None:
