@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dragoman.config import DecodingConfig, ModelConfig, TrainingConfig
+from dragoman.config import DecodingConfig, ModelConfig, Placement, TrainingConfig
 from dragoman.data import Batch
 from dragoman.engines import choose_engine
 from dragoman.models import build_model, load_pretrained, save_pretrained
@@ -57,8 +57,7 @@ class Peer:
         model = load_pretrained(directory).model
         assert isinstance(model, Transformer)
         self.model = model
-        wanted = (self.engine,) if self.precision == "auto" else (self.engine, self.precision)
-        self.next_token, reason = choose_engine(model, *wanted)
+        self.next_token, reason = choose_engine(model, Placement(engine=self.engine, precision=self.precision))
         return f"{self.next_token.name}: {reason}"
 
     def prepare_decoding(self, batches: list[list[list[int]]], steps: int, beam_size: int) -> None:
