@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 import torch
-from dragoman.decoding.hypothesis import IdRequest
-from dragoman.decoding.whole import search_whole
 
 import forked
 from dragoman.config import DecodingConfig
-from dragoman.decoding import SearchRequest, greedy_search
-from dragoman.engines import ModuleEngine, NativeEngine, NotPlain, PackedEngine, choose_engine
+from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine, choose_engine
 from dragoman.engines.native import build, library, load_library, model, sentences
 from dragoman.engines.native.library import BAD_ARGUMENT, NO_SUCH_TOKEN, Library
+from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.running import NativeSearch
-from dragoman.engines.reading import read_recipe
+from dragoman.engines.native.searching import NativeSearcher
+from dragoman.errors import ConfigError
+from dragoman.models import NotPlain, read_blueprint
+from dragoman.search import Hypothesis, SearchRequest, greedy_search
+from dragoman.sequences import SourceBatch, sources_of
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.training.fast import kernels
 from engines.native_models import VOCAB, small_engine, small_model
@@ -36,11 +38,21 @@ SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 4, EOS, PAD]])
 TOKENS = torch.tensor([BOS, BOS, BOS])
 
 
+def batch(ids: torch.Tensor) -> SourceBatch:
+    return SourceBatch.of_padded(ids, PAD)
+
+
+def searched(
+    native: NativeModel, rows: list[list[int]], options: DecodingConfig, threads: int
+) -> list[list[Hypothesis]]:
+    return NativeSearcher(native).search([SearchRequest(source, options) for source in sources_of(rows)], threads)
+
+
 @pytest.mark.parametrize("indices", [[0, 3], [-1], [0, 10**12], [2**31]])
 def test_rows_that_are_not_there_cannot_be_kept(indices: list[int]) -> None:
     engine = small_engine()
-    state = engine.start(SOURCE)
-    expected, _ = engine.step(engine.start(SOURCE), TOKENS)
+    state = engine.start(batch(SOURCE))
+    expected, _ = engine.step(engine.start(batch(SOURCE)), TOKENS)
     with pytest.raises(ValueError, match="an index is not one of a row"):
         state.reorder(torch.tensor(indices))
     assert torch.equal(engine.step(state, TOKENS)[0], expected), "the state is as it was"
@@ -50,36 +62,36 @@ def test_rows_that_are_not_there_cannot_be_kept(indices: list[int]) -> None:
 def test_tokens_that_are_not_there_cannot_be_banned(banned: list[int]) -> None:
     engine = small_engine()
     with pytest.raises(IndexError, match="not in the vocabulary"):
-        engine.step_top(engine.start(SOURCE), TOKENS, 2, torch.tensor(banned))
+        engine.step_top(engine.start(batch(SOURCE)), TOKENS, 2, torch.tensor(banned))
     for count in (0, -1):
         with pytest.raises(ValueError, match="so many tokens"):
-            engine.step_top(engine.start(SOURCE), TOKENS, count, torch.tensor([0]))
+            engine.step_top(engine.start(batch(SOURCE)), TOKENS, count, torch.tensor([0]))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int8])
 def test_ids_of_any_width_are_the_same_ids(dtype: torch.dtype) -> None:
     engine = small_engine()
-    expected, _ = engine.step(engine.start(SOURCE).reorder(torch.tensor([2, 0])), TOKENS[:2])
-    state = engine.start(SOURCE.to(dtype)).reorder(torch.tensor([2, 0], dtype=dtype))
+    expected, _ = engine.step(engine.start(batch(SOURCE)).reorder(torch.tensor([2, 0])), TOKENS[:2])
+    state = engine.start(batch(SOURCE.to(dtype))).reorder(torch.tensor([2, 0], dtype=dtype))
     assert torch.equal(engine.step(state, TOKENS[:2].to(dtype))[0], expected)
-    every = engine.step_top(engine.start(SOURCE), TOKENS, 3, torch.tensor([0, 9]))
-    again = engine.step_top(engine.start(SOURCE), TOKENS.to(dtype), 3, torch.tensor([0, 9], dtype=dtype))
+    every = engine.step_top(engine.start(batch(SOURCE)), TOKENS, 3, torch.tensor([0, 9]))
+    again = engine.step_top(engine.start(batch(SOURCE)), TOKENS.to(dtype), 3, torch.tensor([0, 9], dtype=dtype))
     assert all(torch.equal(one, other) for one, other in zip(every[:2], again[:2], strict=True))
 
 
 def test_ids_with_gaps_between_them_are_the_same_ids() -> None:
     engine = small_engine()
-    expected, _ = engine.step(engine.start(SOURCE), torch.tensor([4, 5, 6]))
+    expected, _ = engine.step(engine.start(batch(SOURCE)), torch.tensor([4, 5, 6]))
     wide = torch.tensor([[4, 99], [5, 99], [6, 99]])
-    found, _ = engine.step(engine.start(SOURCE.T.contiguous().T), wide[:, 0])
+    found, _ = engine.step(engine.start(batch(SOURCE.T.contiguous().T)), wide[:, 0])
     assert torch.equal(found, expected)
 
 
 def test_numbers_that_are_no_ids_are_refused() -> None:
     engine = small_engine()
-    state = engine.start(SOURCE)
+    state = engine.start(batch(SOURCE))
     for give in (
-        lambda: engine.start(SOURCE.float()),
+        lambda: engine.start(batch(SOURCE.float())),
         lambda: engine.step(state, TOKENS.float()),
         lambda: engine.step(state, TOKENS.bool()),
         lambda: engine.step_top(state, TOKENS, 2, torch.tensor([0.5])),
@@ -93,7 +105,7 @@ def test_numbers_that_are_no_ids_are_refused() -> None:
 def test_padding_stands_at_the_end() -> None:
     engine = small_engine()
     with pytest.raises(ValueError, match="padding at their end"):
-        engine.start(torch.tensor([[5, PAD, 6, EOS]]))
+        engine.start(batch(torch.tensor([[5, PAD, 6, EOS]])))
 
 
 NAMES = (
@@ -157,7 +169,7 @@ def packing(change: Callable[[Any], None], **changes: object) -> int:
             raise RuntimeError(f"code {code}")
 
     with pytest.raises(RuntimeError, match="code"):
-        model._packed(read_recipe(small_model(**changes)), Spoiling(), "float32", 0)
+        model._packed(read_blueprint(small_model(**changes)), Spoiling(), "float32", 0)
     return codes[0]
 
 
@@ -212,7 +224,7 @@ def test_positions_are_given_where_they_are_needed_and_nowhere_else() -> None:
     assert library.start(*arguments, table.data_ptr(), 1, byref(handle)) == BAD_ARGUMENT
     lengths[0] = -1
     assert library.start(*arguments, None, 1, byref(handle)) == BAD_ARGUMENT
-    state, place = engine.start(SOURCE), torch.empty(3, VOCAB)
+    state, place = engine.start(batch(SOURCE)), torch.empty(3, VOCAB)
     step = (state.handle, TOKENS.data_ptr(), 3)
     assert library.step(*step, table.data_ptr(), place.data_ptr(), None, 1) == BAD_ARGUMENT
     assert library.step(*step, None, place.data_ptr(), None, 0) == BAD_ARGUMENT
@@ -261,32 +273,47 @@ def test_a_search_takes_no_fewer_than_no_steps_threads_or_sentences() -> None:
 
 
 HUGE = (2**31 - 1, 2**31, 2**32 + 5, 2**62)
+MOST = 2**20
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        *({"max_length": size} for size in HUGE),
-        *({"max_length_offset": size - 10} for size in HUGE),
-        *({"no_repeat_ngram": size} for size in HUGE),
+        {"max_length": MOST},
+        {"max_length_offset": MOST},
+        {"no_repeat_ngram": MOST},
     ],
 )
-def test_settings_beyond_32_bits_mean_what_they_say(options: dict[str, int]) -> None:
+def test_the_largest_settings_mean_what_they_say(options: dict[str, int]) -> None:
     model = small_model(3, generator_bias=True)
     with torch.no_grad():
         model.generator.bias[EOS] = 50.0  # outputs end as soon as they may
     engine = NativeEngine(model)
     chosen = DecodingConfig.from_dict({"beam_size": 1, "min_length": 6, **options})
     sources = [[5, 6, 7], [8], [9, 4]]
-    found = search_whole(engine.native, IdRequest(sources, chosen), 1)
-    lengths = [len(one) for one in sources]
-    expected = greedy_search(ModuleEngine(engine.model), SearchRequest(SOURCE, lengths, chosen))
+    found = searched(engine.native, sources, chosen, 1)
+    asked = [SearchRequest(source, chosen) for source in sources_of(sources)]
+    expected = greedy_search(ModuleEngine(engine.model), asked)
     assert [one.tokens for [one] in found] == [one.tokens for [one] in expected]
     assert all(len(one.tokens) == 6 for [one] in found)
 
 
+@pytest.mark.parametrize("size", HUGE)
+def test_limits_beyond_32_bits_mean_what_they_say_and_settings_are_refused(size: int) -> None:
+    model = small_model(3, generator_bias=True)
+    with torch.no_grad():
+        model.generator.bias[EOS] = 50.0
+    options = DecodingConfig(beam_size=1, min_length=6, loop_guard=0)
+    asked = [SearchRequest(source, options, limit=size) for source in sources_of([[5, 6, 7], [8]])]
+    found = NativeSearcher(NativeEngine(model).native).search(asked, 1)
+    assert [len(one.tokens) for [one] in found] == [6, 6]
+    for name in ("max_length", "max_length_offset", "no_repeat_ngram"):
+        with pytest.raises(ConfigError, match=name):
+            DecodingConfig.from_dict({name: size})
+
+
 def test_sizes_beyond_what_is_counted_are_left_to_the_modules() -> None:
-    recipe = read_recipe(small_model())
+    recipe = read_blueprint(small_model())
     for field, precision in (("d_ff", "float32"), ("d_model", "float32"), ("heads", "int8")):
         large = dataclasses.replace(recipe, shape=recipe.shape._replace(**{field: 2**31}))
         with pytest.raises(NotPlain, match="larger than the native engine counts"):
@@ -328,9 +355,9 @@ def test_a_library_with_other_structures_is_not_used(monkeypatch: pytest.MonkeyP
     reason = load_library.__wrapped__()
     assert "its DragomanModel has" in str(reason)
     assert "not 4" in str(reason)
-    from dragoman.engines import choose
+    from dragoman.engines.native import engine as native_engine
 
-    monkeypatch.setattr(choose, "load_library", lambda: reason)
+    monkeypatch.setattr(native_engine, "load_library", lambda: reason)
     engine, why = choose_engine(small_model())
     assert isinstance(engine, PackedEngine)
     assert "DragomanModel" in why
@@ -360,12 +387,12 @@ def test_without_threads_to_be_had_one_does_it() -> None:
     """In a container that allows no more processes the search is slower, no less."""
     engine = small_engine()
     sources = [[4 + (row + place) % 19 for place in range(1 + row % 7)] for row in range(40)]
-    request = IdRequest(sources, DecodingConfig(max_length_offset=5))
-    expected = search_whole(engine.native, request, 1)
+    options = DecodingConfig(max_length_offset=5)
+    expected = searched(engine.native, sources, options, 1)
 
     def work() -> None:
         without_threads()
-        assert search_whole(engine.native, request, 4) == expected
+        assert searched(engine.native, sources, options, 4) == expected
         with pytest.raises(RuntimeError, match="can't start new thread"):
             __import__("_thread").start_new_thread(print, ())
 

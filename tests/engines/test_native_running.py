@@ -15,6 +15,7 @@ from dragoman.engines.native import NativeSearch, load_library
 from dragoman.engines.native.sentences import Output
 from dragoman.nn import InputEmbedding, Transformer
 from dragoman.profiles.parts import PositionTable
+from dragoman.sequences import SourceBatch
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from engines.native_models import VOCAB, small_engine, small_model
 
@@ -65,7 +66,7 @@ class Alone:
     def step(self, token: int) -> torch.Tensor:
         """Log-probabilities, by a state made anew from everything that the row was given."""
         self.past.append(token)
-        state = self.engine.start(torch.tensor([self.source]))
+        state = self.engine.start(SourceBatch.of_padded(torch.tensor([self.source]), PAD))
         for one in self.past:
             log_probs, state = self.engine.step(state, torch.tensor([one]))
         return log_probs[0]
@@ -79,7 +80,7 @@ def test_rows_at_other_steps_change_no_bit(kind: dict[str, Any], seed: int) -> N
     for step in range(12):
         if step % 3 == 0:
             rows = sources_of(draw, draw.randrange(1, 4))
-            more = engine.start(padded(rows))
+            more = engine.start(SourceBatch.of_padded(padded(rows), PAD))
             state = more if state is None else state.join(more)
             alone += [Alone(engine, row) for row in rows]
         assert state is not None
@@ -105,12 +106,12 @@ def test_a_search_needs_positions_that_the_library_knows() -> None:
 
 def test_states_of_different_models_do_not_join() -> None:
     engine, other = small_engine(1), small_engine(2)
-    state = engine.start(torch.tensor([[5, EOS]]))
+    state = engine.start(SourceBatch.of_padded(torch.tensor([[5, EOS]]), PAD))
     with pytest.raises(ValueError, match="different models"):
-        state.join(other.start(torch.tensor([[5, EOS]])))
+        state.join(other.start(SourceBatch.of_padded(torch.tensor([[5, EOS]]), PAD)))
     with pytest.raises(ValueError, match="itself"):
         state.join(state)
-    more = engine.start(torch.tensor([[6, EOS], [7, EOS]]))
+    more = engine.start(SourceBatch.of_padded(torch.tensor([[6, EOS], [7, EOS]]), PAD))
     state.join(more)
     assert (state.rows, more.rows) == (3, 0)
     empty, _ = engine.step(more, torch.tensor([], dtype=torch.long))
@@ -120,7 +121,7 @@ def test_states_of_different_models_do_not_join() -> None:
 def test_a_state_that_lives_long_forgets_what_no_row_needs() -> None:
     """Rows come and go for more steps than blocks are kept before the state looks which it still needs."""
     engine, draw = small_engine(5), random.Random(5)
-    state, alone = engine.start(torch.tensor([[5, 6, EOS]])), [Alone(engine, [5, 6, EOS])]
+    state, alone = engine.start(SourceBatch.of_padded(torch.tensor([[5, 6, EOS]]), PAD)), [Alone(engine, [5, 6, EOS])]
     for step in range(200):
         tokens = [draw.randrange(VOCAB) for _ in alone]
         found, state = engine.step(state, torch.tensor(tokens))
@@ -132,7 +133,7 @@ def test_a_state_that_lives_long_forgets_what_no_row_needs() -> None:
                 assert torch.equal(row.step(token), found[index])
         if step % 5 == 4:
             source = sources_of(draw, 1)
-            state.join(engine.start(torch.tensor(source)))
+            state.join(engine.start(SourceBatch.of_padded(torch.tensor(source), PAD)))
             keep = sorted(draw.sample(range(len(alone) + 1), min(3, len(alone) + 1)))
             alone.append(Alone(engine, source[0]))
             state, alone = state.reorder(torch.tensor(keep)), [alone[index] for index in keep]
