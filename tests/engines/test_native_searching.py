@@ -60,7 +60,7 @@ def weights(draw: st.DrawFn) -> Weights:
         num_encoder_layers=1,
         num_decoder_layers=draw(st.integers(1, 2)),
         norm=draw(st.sampled_from(["pre", "post"])),
-        positions=draw(st.sampled_from(["interleaved", "concatenated"])),
+        positions=draw(st.sampled_from(["interleaved", "concatenated", "rotary", "alibi"])),
     )
     precision = draw(st.sampled_from(["float32", "int8"]))
     return Weights(
@@ -201,7 +201,7 @@ def test_tokens_outside_the_vocabulary_are_refused() -> None:
             native.search(asked(ids, options, **changes))
 
 
-@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated", "alibi"])
 def test_long_outputs_have_the_positions_of_the_modules(layout: str) -> None:
     """Longer than the first table of positions that the library makes."""
     engine = random_engine(2, positions=layout)

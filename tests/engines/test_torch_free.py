@@ -49,6 +49,7 @@ CHOICES = [
     {"tie_embeddings": "none", "bias": False, "generator_bias": True, "positions": "concatenated", "d_k": 5, "d_v": 3},
     {"positions": "rotary", "d_k": 6},
     {"positions": "rotary-cross", "norm": "post"},
+    {"positions": "alibi"},
     {"right_to_left": True},
     {"right_to_left": True, "right_to_left_decoder": "own", "tie_embeddings": "all"},
 ]

@@ -130,6 +130,22 @@ def test_large_sizes_cost_nothing() -> None:
     assert scores.size == "[batch=1, heads=8, src=100000, src=100000]"
 
 
+@pytest.mark.parametrize(
+    ("positions", "part", "told"),
+    [("interleaved", "scores", ""), ("rotary", "query", "rotated"), ("relative", "scores", "vector of each distance"),
+     ("alibi", "scores", "distance times minus the slope")],
+)  # fmt: skip
+def test_what_attention_does_about_positions_is_told(positions: str, part: str, told: str) -> None:
+    plain, plan = (explain_config(ModelConfig.from_dict({**SMALL, "positions": p})) for p in ("interleaved", positions))
+    for side in ("encoder", "decoder"):
+        name = f"{side}.layers.0.self_attention.{part}"
+        what, without = (
+            next(stage.what for stage in one.stages if stage.name == name) for one in (plan, plain)
+        )  # the sentence in question, and the one without
+        assert told in what
+        assert (what == without) == (positions == "interleaved")
+
+
 def test_configurations_from_their_parts(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text("[model]\nd_model = 32\nnum_heads = 4\n[training]\nmax_steps = 5\n", encoding="utf-8")

@@ -27,7 +27,7 @@ def configs(draw: st.DrawFn) -> dict[str, object]:
     """Plain values: the check of types, which runs while a configuration is made, draws lots too."""
     family = draw(st.sampled_from(["transformer", "causal", "masked"]))
     pairs = family == "transformer"
-    kinds = ["interleaved", "concatenated", "rotary", "relative", *(["rotary-cross"] if pairs else [])]
+    kinds = ["interleaved", "concatenated", "rotary", "relative", "alibi", *(["rotary-cross"] if pairs else [])]
     two = pairs and draw(st.booleans())
     return {
         **SIZES, "family": family, "norm": draw(st.sampled_from(["pre", "post"])),

@@ -16,7 +16,7 @@ shapes = st.fixed_dictionaries(
         "norm": st.sampled_from(["pre", "post"]),
         "activation": st.sampled_from(["relu", "gelu", "silu"]),
         "tie_embeddings": st.sampled_from(["none", "decoder", "all"]),
-        "positions": st.sampled_from(["interleaved", "concatenated", "rotary", "rotary-cross", "relative"]),
+        "positions": st.sampled_from(["interleaved", "concatenated", "rotary", "rotary-cross", "relative", "alibi"]),
         "relative_distance": st.sampled_from([1, 3, 16]),
         "num_encoder_layers": st.integers(1, 2),
         "num_decoder_layers": st.integers(1, 2),
@@ -26,7 +26,7 @@ shapes = st.fixed_dictionaries(
         "generator_bias": st.booleans(),
     }
 ).filter(lambda shape: not shape["positions"].startswith("rotary") or shape["d_k"] != 3)
-inside = pytest.mark.parametrize("positions", ["interleaved", "rotary", "relative"])
+inside = pytest.mark.parametrize("positions", ["interleaved", "rotary", "relative", "alibi"])
 
 
 def build(family: str = "transformer", **settings):

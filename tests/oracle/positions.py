@@ -1,4 +1,4 @@
-"""Rotary and relative positions written from their papers' formulas in plain NumPy loops, independent of `dragoman`."""
+"""Positions inside attention written from their papers' formulas in plain NumPy loops, independent of `dragoman`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ def relative_scores(query: np.ndarray, key: np.ndarray, rows: np.ndarray) -> np.
         for j, other in enumerate(key):
             row = rows[max(-distance, min(distance, j - i)) + distance]
             scores[i, j] = one @ (other + row) / math.sqrt(len(one))
+    return scores
+
+
+def alibi_slope(head: int, heads: int) -> float:
+    """Press et al., section 3: a geometric sequence, and for other numbers of heads one between two of them."""
+    power = max(n for n in (1, 2, 4, 8, 16, 32, 64) if n <= heads)
+    if head < power:
+        return 2 ** -(8 / power * (head + 1))
+    return alibi_slope(2 * (head - power), 2 * power)
+
+
+def alibi_scores(query: np.ndarray, key: np.ndarray, slope: float) -> np.ndarray:
+    """Figure 3, mirrored for keys that come later: [n, d_k] -> [n, n]."""
+    scores = np.zeros((len(query), len(key)))
+    for i, one in enumerate(query):
+        for j, other in enumerate(key):
+            scores[i, j] = one @ other / math.sqrt(len(one)) - slope * abs(i - j)
     return scores
 
 

@@ -115,10 +115,10 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         description="What shares one matrix: target embedding and generator (decoder), or the source embedding too.",
         elsewhere=("share_embeddings", "share_all_embeddings", "tied_embeddings"),
     )
-    positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative"] | None = setting(
+    positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative", "alibi"] | None = setting(
         default=None,
         description="Positions: sinusoids by the layout of their columns (the paper: interleaved), or inside "
-        "self-attention: rotary, relative; rotary-cross in cross-attention too.",
+        "self-attention: rotary, relative, alibi; rotary-cross in cross-attention too.",
     )
     relative_distance: Positive = setting(
         default=16, description="Of relative positions: distances beyond this are not told apart.", unit="tokens"

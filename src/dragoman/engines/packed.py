@@ -79,8 +79,8 @@ class PackedEngine(ModuleEngine):
         """See `ModuleEngine.supports`."""
         if blueprint.decoder is None:
             return "a model without a decoder does not decode"
-        if blueprint.shape.self_positions == "relative":
-            return "relative positions are left to their own modules"
+        if any(layer.self_attention.distances is not None for layer in blueprint.layers()):
+            return f"{blueprint.shape.self_positions} positions, which have weights, are left to their own modules"
         return None
 
     @classmethod

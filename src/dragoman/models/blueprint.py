@@ -23,6 +23,7 @@ SCHEMES = {
     "rotary": (None, "rotary", None),
     "rotary-cross": (None, "rotary", "rotary"),
     "relative": (None, "relative", None),
+    "alibi": (None, "alibi", None),
 }
 # Stands for the layout where rows of another kind are added.
 GIVEN = "given"
@@ -72,9 +73,9 @@ A = TypeVar("A")
 W = TypeVar("W", bound=Array)
 
 
-# Fields stand in the order of the modules' own parameters. Sections are not compared, nor shown whole; and each method
-# that a dataclass need not make saves time at every start.
-@dataclass(frozen=True, eq=False, repr=False)
+# Fields stand in the order of the modules' own parameters. Nobody changes a section, compares or prints it; each method
+# that a dataclass need not make for that saves time at every start (those that freeze one a third of a millisecond).
+@dataclass(eq=False, repr=False)
 class Matrix(Generic[A]):
     """A linear map: weight `[out, in]`, and the offsets `[out]` if it has any."""
 
@@ -82,7 +83,7 @@ class Matrix(Generic[A]):
     bias: A | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Norm(Generic[A]):
     """A layer norm; a weight or bias of None is 1 or 0."""
 
@@ -91,7 +92,7 @@ class Norm(Generic[A]):
     eps: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Attention(Generic[A]):
     """One attention: `projection` makes queries, keys and values, one after the other.
 
@@ -103,7 +104,7 @@ class Attention(Generic[A]):
     distances: A | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Layer(Generic[A]):
     """One layer of either stack; the cross-attention and its norm are None where it looks at no memory."""
 
@@ -116,7 +117,7 @@ class Layer(Generic[A]):
     cross_attention_norm: Norm[A] | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Stack(Generic[A]):
     """Layers, and the norm that ends them, if one does."""
 
@@ -132,7 +133,7 @@ class Stack(Generic[A]):
             yield self.end
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Embedding(Generic[A]):
     """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and what is added.
 
@@ -172,7 +173,7 @@ class Shape(NamedTuple):
     pad: int = SPECIALS.pad
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Blueprint(Generic[A]):
     """All parts of a model: of `Place`s (its architecture alone), or of its weights.
 

@@ -22,11 +22,12 @@ from dragoman.nn.embedding import Generator, InputEmbedding, SinusoidalPositions
 from dragoman.nn.encoder import Encoder, EncoderLayer
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
-from dragoman.nn.positions import AttentionPositions, RelativePositions, RotaryPositions
+from dragoman.nn.positions import AlibiPositions, AttentionPositions, RelativePositions, RotaryPositions
 from dragoman.nn.residual import PostNorm, PreNorm
 from dragoman.nn.transformer import CausalLM, MaskedLM, Transformer
 
 __all__ = [
+    "AlibiPositions",
     "AttentionPositions",
     "AttentionRecord",
     "CausalLM",

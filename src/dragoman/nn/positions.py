@@ -1,6 +1,6 @@
 """Positions inside attention, instead of a row of sines and cosines added to each token (not in the paper).
 
-Both kinds here make a score depend on how far apart query and key are, not on where they stand.
+All kinds here make a score depend on how far apart query and key are, not on where they stand.
 """
 
 from __future__ import annotations
@@ -139,7 +139,58 @@ class RelativePositions(AttentionPositions):
         return (position - position[k_len - q_len :, None]).clamp(-self.distance, self.distance) + self.distance
 
 
-KINDS: dict[str, type[AttentionPositions]] = {"rotary": RotaryPositions, "relative": RelativePositions}
+class AlibiPositions(AttentionPositions):
+    """Lowers each score by the distance of its key, times a slope of the head (ALiBi: Press, Smith and Lewis 2022).
+
+    Head h of n, counted from 1, has the slope 2^(-8h/n): some heads look nearly everywhere, others hardly beyond the
+    neighbours. Where n is no power of two, the first heads have the slopes of the next smaller power and the others
+    every second one of twice as many heads, from the first, as in the article's own code. Nothing is learned, and the
+    bias is added to QKᵀ/√d_k as it is. There is no longest length: the article (*Train Short, Test Long*) measures that
+    texts longer than any in training hardly cost anything.
+
+    The article has decoders alone: query i and key j ≤ i get -slope · (i - j), as decoder self-attention does here. In
+    an encoder, where keys stand on both sides, the usual variant is -slope · |i - j|, which does not tell left from
+    right: causal or not, one formula serves both. Cross-attention gets nothing, for target and source have no common
+    distance.
+
+    Args:
+        heads: how many heads the attention has.
+    """
+
+    adding = "the distance times minus the slope of the head"
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes = alibi_slopes(heads)
+
+    @classmethod
+    def of(cls, heads: int, d_k: int, distance: int) -> AlibiPositions:
+        """See `AttentionPositions.of`."""
+        return cls(heads)
+
+    def bias(
+        self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
+    ) -> Float[Tensor, "batch heads q_len {k_len}"]:
+        """-slope · |i - j| of each head; made in float32 where queries are narrower."""
+        wide = torch.promote_types(query.dtype, torch.float32)
+        position = torch.arange(k_len, device=query.device, dtype=wide)
+        distance = (position - position[k_len - query.shape[-2] :, None]).abs()
+        slopes = torch.tensor(self.slopes, device=query.device, dtype=wide)
+        return (-slopes[:, None, None] * distance).type_as(query).expand(len(query), -1, -1, -1)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Return the slope of each of so many heads, as `AlibiPositions` has them."""
+    lower = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 * head / lower) for head in range(1, lower + 1)]
+    return slopes + [2.0 ** (-4 * head / lower) for head in range(1, 2 * (heads - lower), 2)]
+
+
+KINDS: dict[str, type[AttentionPositions]] = {
+    "rotary": RotaryPositions,
+    "relative": RelativePositions,
+    "alibi": AlibiPositions,
+}
 
 
 def make_positions(kind: str | None, *, heads: int, d_k: int, distance: int = DISTANCE) -> AttentionPositions | None:

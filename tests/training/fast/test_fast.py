@@ -109,6 +109,7 @@ def learned(model: Model, hidden: object, batch: Batch | TextBatch) -> tuple[Ten
         ("transformer", "pre", True, "rotary"), ("transformer", "pre", True, "rotary-cross"),
         ("transformer", "post", False, "rotary-cross"), ("causal", "post", True, "interleaved"),
         ("causal", "pre", False, "rotary"), ("masked", "pre", False, "interleaved"),
+        ("transformer", "pre", True, "alibi"), ("causal", "post", False, "alibi"), ("masked", "pre", True, "alibi"),
     ],
 )  # fmt: skip
 def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, positions):
@@ -120,6 +121,14 @@ def test_vectors_and_gradients_are_the_modules(kernels, family, norm, bias, posi
     expected, oracle = learned(model, partial(module_hidden, model), ids)
     assert grads.keys() == oracle.keys()
     assert_alike(vectors, grads, expected, oracle)
+
+
+@each_kind
+def test_slopes_of_any_number_of_heads_are_the_modules(kernels):
+    model = a_model("causal", positions="alibi", d_model=48, num_heads=3)
+    batch = text_batch(some_ids(70, 33, 4))  # scores fall over several vectors
+    expected = learned(model, partial(module_hidden, model), batch)
+    assert_alike(*learned(model, training_hidden(model), batch), *expected)
 
 
 @each_kind
@@ -186,7 +195,7 @@ def assert_alike(vectors: Tensor, grads: dict[str, Tensor], expected: Tensor, or
 
 
 @each_kind
-@pytest.mark.parametrize("positions", ["interleaved", "rotary", "rotary-cross"])
+@pytest.mark.parametrize("positions", ["interleaved", "rotary", "rotary-cross", "alibi"])
 def test_in_bfloat16_vectors_and_gradients_stray_no_further_than_the_modules(kernels, positions):
     model = a_model(norm="pre", positions=positions, tie_embeddings="all", d_model=64, d_ff=128)
     ids = inputs_of(model)

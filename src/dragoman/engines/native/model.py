@@ -48,6 +48,7 @@ LAYOUTS: dict[tuple[str | None, str | None, str | None], int] = {
     ("concatenated", None, None): 2,
     (None, "rotary", None): 3,
     (None, "rotary", "rotary"): 4,
+    (None, "alibi", None): 5,
 }
 
 

@@ -15,6 +15,7 @@ from dragoman.models.bidirectional import BidirectionalTransformer, decoder_pass
 from dragoman.models.blueprint import Blueprint, NotPlain
 from dragoman.models.reading import describe
 from dragoman.nn import (
+    AlibiPositions,
     CausalLM,
     Decoder,
     Dropout,
@@ -40,6 +41,7 @@ MODELS = (Transformer, BidirectionalTransformer, CausalLM, MaskedLM)
 # What is done about positions (`dragoman.models.blueprint.SCHEMES`).
 POSITIONS = {
     ("interleaved", None, None), ("concatenated", None, None), (None, "rotary", None), (None, "rotary", "rotary"),
+    (None, "alibi", None),
 }  # fmt: skip
 # Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.
 LONGEST = 256
@@ -58,7 +60,7 @@ def training_hidden(model: Model) -> Hidden:
     """Return what stands for `module_hidden` in training: the same vectors and gradients, to rounding, sooner.
 
     At positions of padding, which nobody looks at, it gives zeros. Where it does not apply (other parts than those
-    that `dragoman.models` puts together for the paper's model or for rotary positions, another device or precision,
+    that `dragoman.models` puts together for the paper's model, rotary positions or ALiBi, another device or precision,
     observers, no gradients, no compiled library, sequences above 256) it calls the modules. Dropout draws other
     numbers than the modules, from PyTorch's generator as they do. Under `torch.autocast` to bfloat16 the products with
     weights have factors of bfloat16, as the modules' have; all else is float32, attention included.
@@ -230,7 +232,9 @@ class _Run:
         return add_norm(self.kernels, z, bias, x, norm.weight, norm.bias, eps=norm.eps, drop=drop, keeps_sum=keeps_sum)
 
     def layout(self, queries: _Side, keys: _Side, part: MultiHeadAttention, *, causal: bool = False) -> Layout:
-        return Layout.of(queries.lengths, keys.lengths, part.num_heads, self.kernels.lanes, causal=causal)
+        slopes = part.positions.slopes if isinstance(part.positions, AlibiPositions) else ()
+        lanes = self.kernels.lanes
+        return Layout.of(queries.lengths, keys.lengths, part.num_heads, lanes, causal=causal, slopes=slopes)
 
     def self_attention(self, part: MultiHeadAttention, layout: Layout, side: _Side) -> Callable[[Tensor], Said]:
         def attend(x: Tensor) -> Said:

@@ -6,6 +6,7 @@ import copy
 import ctypes
 import functools
 import os
+from collections.abc import Sequence
 from ctypes import byref, c_double, c_float, c_int32, c_uint32, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,7 @@ class AttentionSpec(ctypes.Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("query", "key", "value", "query_starts", "key_starts", "weight_starts")),
         *((name, c_int32) for name in ("sentences", "heads", "width", "causal", "lanes", "query_stride", "key_stride")),
-        ("weights", c_void_p),
-        ("output", c_void_p),
+        *((name, c_void_p) for name in ("weights", "output", "slopes")),
     )
 
 
@@ -86,6 +86,7 @@ class Layout:
         heads: number of heads.
         causal: a query sees no later key.
         lanes: of how many a row of weights has a multiple.
+        slopes: by which scores fall with the distance, of each head; None where they do not.
     """
 
     query_starts: np.ndarray
@@ -94,6 +95,7 @@ class Layout:
     heads: int
     causal: bool
     lanes: int
+    slopes: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -104,13 +106,17 @@ class Layout:
         lanes: int,
         *,
         causal: bool = False,
+        slopes: Sequence[float] = (),
     ) -> Layout:
         """From the numbers of queries and of keys of each sentence."""
         across = (keys + lanes - 1) // lanes * lanes
         query_starts, key_starts, weight_starts = (
             np.concatenate([[0], many.cumsum(0).numpy()]) for many in (queries, keys, heads * queries * across)
         )
-        return cls(query_starts.astype(np.int32), key_starts.astype(np.int32), weight_starts, heads, causal, lanes)
+        fall = np.array(slopes, np.float32) if slopes else None
+        return cls(
+            query_starts.astype(np.int32), key_starts.astype(np.int32), weight_starts, heads, causal, lanes, fall
+        )
 
     def spec(
         self,
@@ -137,6 +143,7 @@ class Layout:
             self.lanes, query.stride(0), key.stride(0),
             address_of(weights, "float32", (int(self.weight_starts[-1]),), "weights"),
             address_of(output, "float32", (many[0], width), "the output"),
+            None if self.slopes is None else self.slopes.ctypes.data,
         )  # fmt: skip
 
 

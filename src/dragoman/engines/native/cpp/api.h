@@ -41,8 +41,8 @@ typedef struct {
     int64_t count;
     float scale;
     /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys of
-       self-attention are rotated (rotary positions), 4 also those of cross-attention; 0: the caller gives positions,
-       which are added. */
+       self-attention are rotated (rotary positions), 4 also those of cross-attention; 5: no sinusoids, but scores of
+       self-attention that fall with the distance (ALiBi); 0: the caller gives positions, which are added. */
     int32_t layout;
 } DragomanTable;
 

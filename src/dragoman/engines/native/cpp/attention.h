@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "distances.h"
 #include "kernels.h"
 #include "simd.h"
 
@@ -100,6 +101,7 @@ inline void attend_some(const Rows& queries, const float* const* positions, int 
                 else dot_four<1>(query, 0, positions + t, head * d_k, d_k, scale, to, 0);
             }
     for (int q = 0; q < queries.count; ++q) {
+        if (queries.slopes) lower_by_distance(scores + q * stride, n, queries.place + q, queries.slopes[head]);
         softmax(scores + q * stride, n);
         std::memset(out + q * out_stride, 0, d_v * sizeof(float));
     }
@@ -114,15 +116,18 @@ inline void attend_some(const Rows& queries, const float* const* positions, int 
 }
 
 // Stage by stage over all heads: those of one stage do not wait for each other.
-inline void attend_one(const float* query, const float* const* positions, int n, const Heads& heads, int head_0,
+inline void attend_one(const Rows& query, const float* const* positions, int n, const Heads& heads, int head_0,
                        int head_1, size_t stride, float* scores, float* out) {
     const int d_k = heads.d_k, d_v = heads.d_v;
     const float scale = 1.0f / std::sqrt(static_cast<float>(d_k));
     const auto of = [&](int head) { return scores + (head - head_0) * stride; };
     for (int t = 0; t < n; t += 4)
         for (int head = head_0; head < head_1; ++head)
-            dot_four<1>(query + head * d_k, 0, positions + t, head * d_k, d_k, scale, of(head) + t, 0);
-    for (int head = head_0; head < head_1; ++head) softmax(of(head), n);
+            dot_four<1>(query.data + head * d_k, 0, positions + t, head * d_k, d_k, scale, of(head) + t, 0);
+    for (int head = head_0; head < head_1; ++head) {
+        if (query.slopes) lower_by_distance(of(head), n, query.place, query.slopes[head]);
+        softmax(of(head), n);
+    }
     std::memset(out + head_0 * d_v, 0, (head_1 - head_0) * d_v * sizeof(float));
     for (int head = head_0; head < head_1; ++head)
         mix<1>(positions, n, of(head), 0, heads.count * d_k + head * d_v, d_v, out + head * d_v, 0);
@@ -130,12 +135,13 @@ inline void attend_one(const float* query, const float* const* positions, int n,
 
 void attend_heads(const Rows& queries, const float* const* positions, int n, const Heads& heads, int head_0, int head_1,
                   int stride, float* scores, float* out, size_t out_stride) {
-    if (queries.count == 1) return attend_one(queries.data, positions, n, heads, head_0, head_1, stride, scores, out);
+    if (queries.count == 1) return attend_one(queries, positions, n, heads, head_0, head_1, stride, scores, out);
     for (int head = head_0; head < head_1; ++head)
         for (int row = 0; row < queries.count; row += QUERIES) {
             const int some = queries.count - row < QUERIES ? queries.count - row : QUERIES;
-            attend_some({queries.data + row * queries.stride, queries.stride, some}, positions, n, heads, head, stride,
-                        scores, out + row * out_stride + head * heads.d_v, out_stride);
+            const Rows part{queries.data + row * queries.stride, queries.stride, some, queries.place + row, queries.slopes};
+            attend_some(part, positions, n, heads, head, stride, scores, out + row * out_stride + head * heads.d_v,
+                        out_stride);
         }
 }
 

@@ -50,7 +50,8 @@ void encode_some(const Work& work, Scratch& s, const Worker& worker, int from, i
             [&](int row) {
                 const int sentence = sentence_of(row);
                 return memory.first[sentence] + memory.tokens[sentence] - start;
-            });
+            },
+            m.source_positions.slopes(), [&](int row) { return start + row - memory.first[sentence_of(row)]; });
         pass.attention_output(layer.output);
         pass.feed_forward(layer);
     }

@@ -44,6 +44,8 @@ struct Rows {
     const float* data = nullptr;
     size_t stride = 0;
     int count = 0;
+    int place = 0;                  // of the first among what they look at
+    const float* slopes = nullptr;  // of each head, by which scores fall with the distance; null: they do not
 };
 
 struct Heads {

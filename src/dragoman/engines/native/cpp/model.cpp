@@ -20,7 +20,7 @@ bool is_between(int64_t least, int64_t value, int64_t most) { return least <= va
 
 void check_table(const DragomanTable& table, const char* otherwise) {
     require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
-    require(is_between(0, table.layout, static_cast<int>(Layout::rotary_cross)), "there is no such layout of positions");
+    require(is_between(0, table.layout, static_cast<int>(Layout::alibi)), "there is no such layout of positions");
 }
 
 // What the rest of the packing relies on; sizes of matrices are checked as they come.
@@ -47,7 +47,10 @@ const DragomanModel& checked(const DragomanModel& spec) {
     require(spec.norm_count == 2 * layers + crossing + 2, "there are not as many norms as the layers need");
     check_table(spec.target, "there is no table of targets");
     if (spec.cross) check_table(spec.source, "there is no table of sources");
-    const bool rotary = std::max(spec.target.layout, spec.cross ? spec.source.layout : 0) >= 3;
+    const auto rotates = [](const DragomanTable& table) {
+        return is_between(static_cast<int>(Layout::rotary), table.layout, static_cast<int>(Layout::rotary_cross));
+    };
+    const bool rotary = rotates(spec.target) || (spec.cross && rotates(spec.source));
     require(!rotary || spec.d_k % 2 == 0, "rotary positions need heads of even width");
     return spec;
 }
@@ -69,8 +72,8 @@ Model::Model(const DragomanModel& spec)
       pre_norm(spec.pre_norm != 0),
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
-      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model, spec.d_k),
-      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model, spec.d_k),
+      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model, spec.d_k, spec.heads),
+      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model, spec.d_k, spec.heads),
       nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
     if (cross) source = {spec.source.rows, spec.source.count, spec.source.scale};

@@ -21,7 +21,7 @@ class Pass {
 
     // x = embedding of an id at a position
     void embed(const Table& table, const Positions& positions, int row, int64_t id, const float* position) {
-        const float* added = positions.rotary() ? m.nothing.data() : position;
+        const float* added = positions.inside() ? m.nothing.data() : position;
         m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
     }
 
@@ -76,9 +76,9 @@ class Pass {
     Output to_x() const { return {s.x, s.x_stride, Activation::none, true}; }
 
     // Each row attends, as `positions` tells it: fills in pointers, returns how many. Rows from `row` to before
-    // `together(row)` attend to the same.
-    template <class Positions, class Together>
-    void attend(Positions positions, Together together) {
+    // `together(row)` attend to the same. With `slopes` of the heads scores fall with the distance from `place(row)`.
+    template <class Positions, class Together, class Place>
+    void attend(Positions positions, Together together, const float* slopes, Place place) {
         const int heads = m.heads.count;
         const int items = (row_1 - row_0) * heads, end = worker_.end(items);
         const float** where = s.positions + static_cast<size_t>(worker_.thread) * s.reach;
@@ -90,12 +90,17 @@ class Pass {
             const int last = whole ? heads : std::min(heads, head + left);
             const int count = positions(row, where);
             for (int i = count; count > 0 && i < count + 3; ++i) where[i] = where[0];
-            const Rows queries{s.query + row * s.query_stride, s.query_stride, rows};
+            const Rows queries{s.query + row * s.query_stride, s.query_stride, rows, slopes ? place(row) : 0, slopes};
             m.kernels.attend(queries, where, count, m.heads, head, last, s.reach, scores,
                              s.mixed + row * s.mixed_stride, s.mixed_stride);
             item += whole ? rows * heads : last - head;
         }
         worker_.wait();
+    }
+
+    template <class Positions, class Together>
+    void attend(Positions positions, Together together) {
+        attend(positions, together, nullptr, [](int) { return 0; });
     }
 
     void attention_output(const Packed& output) {

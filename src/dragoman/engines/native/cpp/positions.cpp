@@ -5,10 +5,16 @@
 
 namespace dragoman {
 
-Positions::Positions(Layout layout, int d_model, int d_k)
-    : width(layout >= Layout::rotary ? d_k : d_model), layout_(layout) {
+Positions::Positions(Layout layout, int d_model, int d_k, int heads)
+    : width(layout == Layout::alibi ? 0 : layout >= Layout::rotary ? d_k : d_model), layout_(layout) {
     for (int pair = 0; pair < width && layout != Layout::given; pair += 2)
         wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(width)));
+    // The slopes of the largest power of two, then every second one of twice as many heads.
+    int power = 1;
+    while (2 * power <= heads) power *= 2;
+    for (int head = 0; layout == Layout::alibi && head < heads; ++head)
+        slopes_.push_back(static_cast<float>(
+            std::exp2(head < power ? -8.0 * (head + 1) / power : -4.0 * (2 * (head - power) + 1) / power)));
 }
 
 const float* Positions::rows(int count) {

@@ -1,5 +1,5 @@
 // Sinusoids of positions (paper 3.5), made when they are first needed: rows added to tokens, or the angles by which
-// rotary positions rotate queries and keys.
+// rotary positions rotate queries and keys; or, without any, the slopes of ALiBi.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,23 @@
 
 namespace dragoman {
 
-enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4 };
+enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4, alibi = 5 };
 
 class Positions {
   public:
     // Rows are as wide as what they are added to, or as a head's queries where they rotate those.
-    Positions(Layout layout, int d_model, int d_k);
+    Positions(Layout layout, int d_model, int d_k, int heads);
 
     // Rows [0, count), `width` numbers each; they stay where they are.
     const float* rows(int count);
     Layout layout() const { return layout_; }
-    bool rotary() const { return layout_ >= Layout::rotary; }
+    // Whether they are a matter of attention, so that nothing is added to tokens.
+    bool inside() const { return layout_ >= Layout::rotary; }
+    bool rotary() const { return layout_ == Layout::rotary || layout_ == Layout::rotary_cross; }
     bool rotary_cross() const { return layout_ == Layout::rotary_cross; }
+
+    // By which the scores of each head of self-attention fall with the distance; null where they do not.
+    const float* slopes() const { return slopes_.empty() ? nullptr : slopes_.data(); }
 
     const int width;
 
@@ -28,6 +33,7 @@ class Positions {
     void fill(int position, float* row) const;
 
     const Layout layout_;
+    std::vector<float> slopes_;
     std::vector<double> wavelengths_;  // of each pair of columns, divided by 2 pi
     std::mutex mutex_;
     std::vector<std::unique_ptr<float[]>> tables_;  // each twice as long as the one before, which others may still read

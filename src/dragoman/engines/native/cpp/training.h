@@ -24,6 +24,7 @@ struct Attention {
     int32_t query_stride, key_stride;
     float* weights;
     float* output;  // [queries, heads * width]
+    const float* slopes;  // of each head, by which scores fall with the distance; null: they do not
 };
 
 struct AttentionGradients {

@@ -1,6 +1,7 @@
 // Attention of short sentences, forward and backward, on packed rows: no padding, no mask, no copies of heads.
 #pragma once
 
+#include "distances.h"
 #include "simd.h"
 #include "training.h"
 
@@ -138,8 +139,12 @@ void attend_sentence(const Attention& a, int sentence, float* room) {
         transpose(h.key, a.key_stride, h.keys, a.width, h.across, room);
         product({h.query, a.query_stride, 1}, h.queries, room, h.across, a.width, h.across, factor, h.weights,
                 h.across);
-        for (int i = 0; i < h.queries; ++i)
-            softmax(h.weights + static_cast<size_t>(i) * h.across, a.causal ? i + 1 : h.keys, h.across);
+        for (int i = 0; i < h.queries; ++i) {
+            const int n = a.causal ? i + 1 : h.keys;
+            float* row = h.weights + static_cast<size_t>(i) * h.across;
+            if (a.slopes) lower_by_distance(row, n, i, a.slopes[head]);
+            softmax(row, n, h.across);
+        }
         product({h.weights, h.across, 1}, h.queries, h.value, a.key_stride, h.keys, a.width, 1.0f, h.output,
                 a.heads * a.width);
     }
