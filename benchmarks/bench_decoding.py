@@ -15,7 +15,7 @@ from dragoman.engines import ModuleEngine
 from dragoman.models import build_model
 from dragoman.nn import Transformer, causal_mask
 from dragoman.search import Hypothesis, SearchRequest, beam_search, greedy_search
-from dragoman.sequences import sources_of
+from dragoman.sequences import SourceBatch, sources_of
 
 Search = Callable[..., list[list[Hypothesis]]]
 # How to search, the size of the beam, sentences at once, tokens of each.
@@ -44,9 +44,9 @@ class Recomputing:
         self.model, self.device = model.eval(), torch.device("cpu")
 
     @torch.no_grad()
-    def start(self, source: Tensor) -> Prefixes:
-        memory, mask = self.model.encode(source)
-        return Prefixes(memory, mask, source.new_empty(len(source), 0))
+    def start(self, sources: SourceBatch) -> Prefixes:
+        memory, mask = self.model.encode(sources.ids)
+        return Prefixes(memory, mask, sources.ids.new_empty(len(sources), 0))
 
     @torch.no_grad()
     def step(self, state: Prefixes, tokens: Tensor) -> tuple[Tensor, Prefixes]:
