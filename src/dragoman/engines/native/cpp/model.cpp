@@ -20,7 +20,8 @@ bool is_between(int64_t least, int64_t value, int64_t most) { return least <= va
 
 void check_table(const DragomanTable& table, const char* otherwise) {
     require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
-    require(is_between(0, table.layout, static_cast<int>(Layout::rotary_cross)), "there is no such layout of positions");
+    require(is_between(0, table.layout, static_cast<int>(Layout::rotary_cross)),
+            "there is no such layout of positions");
 }
 
 // What the rest of the packing relies on; sizes of matrices are checked as they come.
