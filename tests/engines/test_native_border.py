@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import math
 import os
 import re
 import resource
-from collections.abc import Callable
 from ctypes import byref, c_int32, c_void_p
 from pathlib import Path
 from typing import Any
@@ -21,11 +19,10 @@ from dragoman.config import DecodingConfig
 from dragoman.decoding import SearchRequest, greedy_search
 from dragoman.decoding.hypothesis import IdRequest
 from dragoman.decoding.whole import search_whole
-from dragoman.engines import ModuleEngine, NativeEngine, NotPlain, PackedEngine, choose_engine
-from dragoman.engines.native import build, library, load_library, model, sentences
+from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine, choose_engine
+from dragoman.engines.native import build, library, load_library, sentences
 from dragoman.engines.native.library import BAD_ARGUMENT, NO_SUCH_TOKEN, Library
 from dragoman.engines.native.running import NativeSearch
-from dragoman.engines.reading import read_recipe
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from dragoman.training.fast import kernels
 from engines.native_models import VOCAB, small_engine, small_model
@@ -139,70 +136,6 @@ def test_what_is_declared_is_what_is_called() -> None:
     assert set(re.findall(r"dragoman_(\w+)\(const void\* training", header)) == set(kernels.FUNCTIONS)
 
 
-def packing(change: Callable[[Any], None], **changes: object) -> int:
-    """The code for a model whose description is changed before the library sees it."""
-    assert isinstance(FOUND, Library)
-    codes = []
-
-    class Spoiling(Library):
-        def __init__(self) -> None:
-            self.model = self.spoil
-
-        def spoil(self, spec: Any, handle: Any) -> int:
-            change(spec._obj)
-            codes.append(FOUND.model(spec, handle))
-            return codes[-1]
-
-        def check(self, code: int) -> None:
-            raise RuntimeError(f"code {code}")
-
-    with pytest.raises(RuntimeError, match="code"):
-        model._packed(read_recipe(small_model(**changes)), Spoiling(), "float32", 0)
-    return codes[0]
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("kernels", (-1, 99)), ("precision", (-1, 3)), ("activation", (-1, 4)), ("d_model", (0, -16, 17, 2**31 - 1)),
-        ("d_ff", (0, -1, 25, 2**31 - 1)), ("heads", (0, 3, 2**30)), ("d_k", (0, 9)), ("d_v", (-1, 2**31 - 1)),
-        ("encoder_layers", (-1, 2, 2**31 - 1)), ("decoder_layers", (-1, 1, 2**31 - 1)), ("cross", (0,)),
-        ("matrix_count", (0, 1)), ("norm_count", (0, 1)),
-    ],
-)  # fmt: skip
-def test_a_model_whose_sizes_do_not_fit_together_is_refused(field: str, values: tuple[int, ...]) -> None:
-    for value in values:
-        assert packing(lambda spec, value=value: setattr(spec, field, value)) == BAD_ARGUMENT, value
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: setattr(spec, "matrices", None),
-        lambda spec: setattr(spec, "norms", None),
-        lambda spec: setattr(spec.matrices[3], "weight", None),
-        lambda spec: setattr(spec.matrices[3], "out", 7),
-        lambda spec: setattr(spec.norms[1], "eps", math.nan),
-        lambda spec: setattr(spec.target, "rows", None),
-        lambda spec: setattr(spec.source, "rows", None),
-        lambda spec: setattr(spec.source, "count", 0),
-        lambda spec: setattr(spec.target, "count", 2**40),
-        lambda spec: setattr(spec.target, "count", VOCAB - 1),
-        lambda spec: setattr(spec.target, "scale", math.inf),
-        lambda spec: setattr(spec.source, "layout", 5),
-    ],
-)
-def test_a_model_with_parts_missing_is_refused(change: Callable[[Any], None]) -> None:
-    assert packing(change) == BAD_ARGUMENT
-
-
-def test_rotary_positions_need_pairs() -> None:
-    def rotary(spec: Any) -> None:
-        spec.target.layout = spec.source.layout = 3
-
-    assert packing(rotary, d_k=7) == BAD_ARGUMENT
-
-
 def test_positions_are_given_where_they_are_needed_and_nowhere_else() -> None:
     engine = small_engine()
     library, table = engine.native.library, torch.zeros(4, 16)
@@ -283,33 +216,6 @@ def test_settings_beyond_32_bits_mean_what_they_say(options: dict[str, int]) -> 
     expected = greedy_search(ModuleEngine(engine.model), SearchRequest(SOURCE, lengths, chosen))
     assert [one.tokens for [one] in found] == [one.tokens for [one] in expected]
     assert all(len(one.tokens) == 6 for [one] in found)
-
-
-def test_sizes_beyond_what_is_counted_are_left_to_the_modules() -> None:
-    recipe = read_recipe(small_model())
-    for field, precision in (("d_ff", "float32"), ("d_model", "float32"), ("heads", "int8")):
-        large = dataclasses.replace(recipe, shape=recipe.shape._replace(**{field: 2**31}))
-        with pytest.raises(NotPlain, match="larger than the native engine counts"):
-            model.NativeModel(large, precision)
-    wide = dataclasses.replace(recipe, shape=recipe.shape._replace(d_ff=2**17 + 1))
-    with pytest.raises(NotPlain, match="not exact in int8"):
-        model.NativeModel(wide, "int8")
-
-    class Endless:
-        shape = (2**31, 16)
-
-        def __getitem__(self, rows: slice) -> Endless:
-            return self
-
-        def contiguous(self) -> Endless:
-            return self
-
-        def data_ptr(self) -> int:
-            return 0
-
-    endless: Any = dataclasses.replace(recipe.target, rows=Endless())
-    with pytest.raises(NotPlain, match="larger than"):
-        model.NativeModel(dataclasses.replace(recipe, target=endless))
 
 
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
