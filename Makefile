@@ -3,9 +3,12 @@
 # names those that choose the build of PyTorch.
 
 VENV := .venv
+CPP := src/dragoman/engines/native/cpp
+# Those that are compiled for one kind of processor look the same as the plain ones.
+TIDY = $(filter-out %_avx2.cpp %_avx512.cpp %_bf16.cpp,$(wildcard $(CPP)/*.cpp))
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format native dist docs bench bench-peers clean
+.PHONY: help setup demo test lint format native native-check dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -22,13 +25,20 @@ lint: $(VENV)/.installed-dev ## check style and types
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyrefly check
+	@if command -v clang-format >/dev/null; then echo clang-format $(CPP); clang-format --dry-run --Werror $(CPP)/*.cpp $(CPP)/*.h; fi
+	@if command -v clang-tidy >/dev/null; then echo clang-tidy $(CPP); \
+		printf '%s\n' $(TIDY) | xargs -P 4 -I {} clang-tidy --quiet {} -- -std=c++17 2>/dev/null; fi
 
 format: $(VENV)/.installed-dev ## put the code into the house style
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+	@if command -v clang-format >/dev/null; then clang-format -i $(CPP)/*.cpp $(CPP)/*.h; fi
 
 native: $(VENV)/.installed-dev ## compile the native engine again, after a change of its sources
 	$(VENV)/bin/python -m dragoman.engines.native.build
+
+native-check: $(VENV)/.installed-dev ## run the native engine's tests under the address and the thread sanitizer (g++)
+	$(VENV)/bin/python scripts/native_check.py $(ARGS)
 
 dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for this platform into dist/
 	$(VENV)/bin/python -m hatchling build

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import math
 import os
 import re
 import resource
-from collections.abc import Callable
 from ctypes import byref, c_int32, c_void_p
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,12 @@ import torch
 import forked
 from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine, NativeEngine, PackedEngine, choose_engine
-from dragoman.engines.native import build, library, load_library, model, sentences
+from dragoman.engines.native import build, library, load_library, sentences
 from dragoman.engines.native.library import BAD_ARGUMENT, NO_SUCH_TOKEN, Library
 from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.running import NativeSearch
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ConfigError
-from dragoman.models import NotPlain, read_blueprint
 from dragoman.search import Hypothesis, SearchRequest, greedy_search
 from dragoman.sequences import SourceBatch, sources_of
 from dragoman.text.tokenizer import BOS, EOS, PAD
@@ -151,70 +148,6 @@ def test_what_is_declared_is_what_is_called() -> None:
     assert set(re.findall(r"dragoman_(\w+)\(const void\* training", header)) == set(kernels.FUNCTIONS)
 
 
-def packing(change: Callable[[Any], None], **changes: object) -> int:
-    """The code for a model whose description is changed before the library sees it."""
-    assert isinstance(FOUND, Library)
-    codes = []
-
-    class Spoiling(Library):
-        def __init__(self) -> None:
-            self.model = self.spoil
-
-        def spoil(self, spec: Any, handle: Any) -> int:
-            change(spec._obj)
-            codes.append(FOUND.model(spec, handle))
-            return codes[-1]
-
-        def check(self, code: int) -> None:
-            raise RuntimeError(f"code {code}")
-
-    with pytest.raises(RuntimeError, match="code"):
-        model._packed(read_blueprint(small_model(**changes)), Spoiling(), "float32", 0)
-    return codes[0]
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("kernels", (-1, 99)), ("precision", (-1, 3)), ("activation", (-1, 4)), ("d_model", (0, -16, 17, 2**31 - 1)),
-        ("d_ff", (0, -1, 25, 2**31 - 1)), ("heads", (0, 3, 2**30)), ("d_k", (0, 9)), ("d_v", (-1, 2**31 - 1)),
-        ("encoder_layers", (-1, 2, 2**31 - 1)), ("decoder_layers", (-1, 1, 2**31 - 1)), ("cross", (0,)),
-        ("matrix_count", (0, 1)), ("norm_count", (0, 1)),
-    ],
-)  # fmt: skip
-def test_a_model_whose_sizes_do_not_fit_together_is_refused(field: str, values: tuple[int, ...]) -> None:
-    for value in values:
-        assert packing(lambda spec, value=value: setattr(spec, field, value)) == BAD_ARGUMENT, value
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda spec: setattr(spec, "matrices", None),
-        lambda spec: setattr(spec, "norms", None),
-        lambda spec: setattr(spec.matrices[3], "weight", None),
-        lambda spec: setattr(spec.matrices[3], "out", 7),
-        lambda spec: setattr(spec.norms[1], "eps", math.nan),
-        lambda spec: setattr(spec.target, "rows", None),
-        lambda spec: setattr(spec.source, "rows", None),
-        lambda spec: setattr(spec.source, "count", 0),
-        lambda spec: setattr(spec.target, "count", 2**40),
-        lambda spec: setattr(spec.target, "count", VOCAB - 1),
-        lambda spec: setattr(spec.target, "scale", math.inf),
-        lambda spec: setattr(spec.source, "layout", 5),
-    ],
-)
-def test_a_model_with_parts_missing_is_refused(change: Callable[[Any], None]) -> None:
-    assert packing(change) == BAD_ARGUMENT
-
-
-def test_rotary_positions_need_pairs() -> None:
-    def rotary(spec: Any) -> None:
-        spec.target.layout = spec.source.layout = 3
-
-    assert packing(rotary, d_k=7) == BAD_ARGUMENT
-
-
 def test_positions_are_given_where_they_are_needed_and_nowhere_else() -> None:
     engine = small_engine()
     library, table = engine.native.library, torch.zeros(4, 16)
@@ -312,33 +245,6 @@ def test_limits_beyond_32_bits_mean_what_they_say_and_settings_are_refused(size:
             DecodingConfig.from_dict({name: size})
 
 
-def test_sizes_beyond_what_is_counted_are_left_to_the_modules() -> None:
-    recipe = read_blueprint(small_model())
-    for field, precision in (("d_ff", "float32"), ("d_model", "float32"), ("heads", "int8")):
-        large = dataclasses.replace(recipe, shape=recipe.shape._replace(**{field: 2**31}))
-        with pytest.raises(NotPlain, match="larger than the native engine counts"):
-            model.NativeModel(large, precision)
-    wide = dataclasses.replace(recipe, shape=recipe.shape._replace(d_ff=2**17 + 1))
-    with pytest.raises(NotPlain, match="not exact in int8"):
-        model.NativeModel(wide, "int8")
-
-    class Endless:
-        shape = (2**31, 16)
-
-        def __getitem__(self, rows: slice) -> Endless:
-            return self
-
-        def contiguous(self) -> Endless:
-            return self
-
-        def data_ptr(self) -> int:
-            return 0
-
-    endless: Any = dataclasses.replace(recipe.target, rows=Endless())
-    with pytest.raises(NotPlain, match="larger than"):
-        model.NativeModel(dataclasses.replace(recipe, target=endless))
-
-
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "ABI", library.ABI + 1)
     reason = load_library.__wrapped__()
@@ -395,6 +301,26 @@ def test_without_threads_to_be_had_one_does_it() -> None:
         assert searched(engine.native, sources, options, 4) == expected
         with pytest.raises(RuntimeError, match="can't start new thread"):
             __import__("_thread").start_new_thread(print, ())
+
+    assert forked.run(work) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the size of this process is not told")
+def test_too_little_memory_is_an_error_and_the_state_is_as_it_was() -> None:
+    engine, many = small_engine(), 300_000
+    state = engine.start(SOURCE[:1]).reorder(torch.zeros(many, dtype=torch.long))
+    tokens = torch.full((many,), BOS)
+    expected, _ = engine.step(engine.start(SOURCE), TOKENS)
+
+    def work() -> None:
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+        limit = pages * resource.getpagesize() + (100 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with pytest.raises(MemoryError, match="the native engine found no memory"):
+            engine.step_top(state, tokens, 1, torch.tensor([PAD]))
+        assert torch.equal(engine.step(engine.start(SOURCE), TOKENS)[0], expected)
+        few = state.reorder(torch.tensor([0, many - 1]))
+        assert torch.equal(engine.step(few, TOKENS[:2])[0], expected[[0, 0]])
 
     assert forked.run(work) == 0
 

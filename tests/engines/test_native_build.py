@@ -23,6 +23,11 @@ def test_the_name_tells_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert len({real, first, build.library_path().name}) == 3
 
 
+def test_a_library_built_in_another_way_can_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAGOMAN_NATIVE_LIBRARY", str(tmp_path / "other.so"))
+    assert build.library_path() == tmp_path / "other.so"
+
+
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(build, "find_compiler", lambda: None)
     with pytest.raises(build.BuildError, match="no C\\+\\+ compiler"):

@@ -157,6 +157,7 @@ class Kernels:
         for name, arguments in FUNCTIONS.items():
             types = [_P if isinstance(one, tuple) else _I if isinstance(one, str) else one for one in arguments]
             self.functions[name] = bind(loaded, name, _I, (_P, *types, _I))
+        self._tensors = {name: _tensors(name) for name in FUNCTIONS}
         choose = bind(loaded, "training", _P, (_P, _I))
         found = {name: choose(_parallel(), index) for index, name in enumerate(SETS) if kind in (None, name)}
         usable = [name for name, handle in found.items() if handle]
@@ -186,12 +187,16 @@ class Kernels:
             IndexError: a label is not in the vocabulary.
             MemoryError: there is not enough.
         """
-        takes = FUNCTIONS[name]
-        sizes = {one: value for one, value in zip(takes, arguments, strict=True) if isinstance(one, str)}
-        given = [
-            _address(one, value, sizes, name) if isinstance(one, tuple) else value
-            for one, value in zip(takes, arguments, strict=True)
-        ]
+        takes, tensors = FUNCTIONS[name], self._tensors[name]
+        sizes: dict[str | int, Any] = {1: 1, 2: 2, 3: 3}
+        for one, value in zip(takes, arguments, strict=True):
+            if type(one) is str:
+                sizes[one] = value
+        given = list(arguments)
+        for place, kind, shape, optional, told in tensors:
+            tensor = arguments[place]
+            if tensor is not None or not optional:
+                given[place] = address_of(tensor, kind, tuple([sizes[size] for size in shape]), told)
         self.check(self.functions[name](self.handle, *given, torch.get_num_threads()))
 
     def cross_entropy(
@@ -215,13 +220,15 @@ class Kernels:
         return (totals[0], totals[1], int(totals[2])), both
 
 
-def _address(takes: Takes, given: Any, sizes: dict[str, Any], name: str) -> int | None:
-    kind, *shape = takes
-    assert isinstance(kind, str)
-    if given is None and kind.endswith("?"):
-        return None
-    wanted = tuple(sizes[size] if isinstance(size, str) else size for size in shape)
-    return address_of(given, kind.removesuffix("?"), wanted, f"a tensor of {name}")
+def _tensors(name: str) -> list[tuple[int, str, tuple[str | int, ...], bool, str]]:
+    """Of each tensor that a kernel takes: its place, kind and shape, whether it may be left out, and its name."""
+    found = []
+    for place, takes in enumerate(FUNCTIONS[name]):
+        if isinstance(takes, tuple):
+            kind, *shape = takes
+            assert isinstance(kind, str)
+            found.append((place, kind.removesuffix("?"), tuple(shape), kind.endswith("?"), f"a tensor of {name}"))
+    return found
 
 
 def _parallel() -> int | None:

@@ -24,10 +24,14 @@ struct Size {
     size_t bytes;
 };
 constexpr Size SIZES[] = {
-    {"DragomanMatrix", sizeof(DragomanMatrix)}, {"DragomanNorm", sizeof(DragomanNorm)},
-    {"DragomanTable", sizeof(DragomanTable)},   {"DragomanModel", sizeof(DragomanModel)},
-    {"DragomanSentence", sizeof(DragomanSentence)}, {"DragomanFound", sizeof(DragomanFound)},
-    {"Drop", sizeof(Drop)},                     {"Attention", sizeof(Attention)},
+    {"DragomanMatrix", sizeof(DragomanMatrix)},
+    {"DragomanNorm", sizeof(DragomanNorm)},
+    {"DragomanTable", sizeof(DragomanTable)},
+    {"DragomanModel", sizeof(DragomanModel)},
+    {"DragomanSentence", sizeof(DragomanSentence)},
+    {"DragomanFound", sizeof(DragomanFound)},
+    {"Drop", sizeof(Drop)},
+    {"Attention", sizeof(Attention)},
     {"AttentionGradients", sizeof(AttentionGradients)},
 };
 

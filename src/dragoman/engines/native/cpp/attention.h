@@ -19,7 +19,8 @@ template <int QUERIES>
 inline __attribute__((always_inline)) void dot_four(const float* query, size_t query_stride,
                                                     const float* const* positions, int key, int n, float scale,
                                                     float* scores, size_t stride) {
-    const float *k_0 = positions[0] + key, *k_1 = positions[1] + key, *k_2 = positions[2] + key, *k_3 = positions[3] + key;
+    const float *k_0 = positions[0] + key, *k_1 = positions[1] + key, *k_2 = positions[2] + key,
+                *k_3 = positions[3] + key;
     Vec sums[QUERIES][4];
     for (int q = 0; q < QUERIES; ++q) sums[q][0] = sums[q][1] = sums[q][2] = sums[q][3] = Vec{};
     const auto add = [&](int i, auto read) __attribute__((always_inline)) {

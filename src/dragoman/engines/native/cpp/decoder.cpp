@@ -8,7 +8,7 @@ namespace dragoman {
 namespace {
 
 constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked
-constexpr int ROWS_EACH = 24;  // with fewer, workers share the rows of a stage instead of taking some of their own
+constexpr int ROWS_EACH = 24;     // with fewer, workers share the rows of a stage instead of taking some of their own
 
 // What is added to a row's newest token, or what its angles are; made before the state grows by it.
 class Position {

@@ -27,7 +27,8 @@ void encode_some(const Work& work, Scratch& s, const Worker& worker, int from, i
     Pass pass(m, s, worker, 0, rows);
     const auto sentence_of = [&](int row) {
         return static_cast<int>(std::upper_bound(memory.first.begin() + from, memory.first.begin() + to, start + row) -
-                                memory.first.begin()) - 1;
+                                memory.first.begin()) -
+               1;
     };
     const auto position = [&](int row) {
         const int place = start + row - memory.first[sentence_of(row)];
@@ -38,7 +39,8 @@ void encode_some(const Work& work, Scratch& s, const Worker& worker, int from, i
     pass.wait();
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);
-        pass.multiply(a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
+        pass.multiply(
+            a, {{layer.query, pass.to_query()}, {layer.key_value, {s.key_value, width, Activation::none, false}}});
         if (m.source_positions.rotary()) pass.rotate(s.query, s.key_value, width, position);
         pass.attend(
             [&](int row, const float** where) {
@@ -100,6 +102,7 @@ std::shared_ptr<const Memory> encode(const Model& m, const Sources& sources, int
         return memory;
     }
     std::vector<std::unique_ptr<Scratch>> own;
+    own.reserve(threads);
     for (int i = 0; i < threads; ++i) own.push_back(std::make_unique<Scratch>(m, rows, longest, 1));
     run_together(threads, [&](const Worker& worker) {
         const auto border = [&](int rank) {  // sentences that begin in a worker's share of the tokens

@@ -38,7 +38,9 @@ struct Int8 {
                 zero += v * 0.0f;
             }
             const float most = largest(high), factor = inverse(most, LARGEST);
-            w.scale[out] = most / static_cast<float>(LARGEST) + sum(zero);  // NaN and infinity make NaN of the output
+            const float check = sum(zero);
+            w.scale[out] = most / static_cast<float>(LARGEST) + check;
+            if (check != check) continue;  // of NaN and infinity there are no bytes: the scale makes NaN of the output
             unsigned char* to = w.data + out / PANEL * w.panel_bytes + out % PANEL * 4;
             IntVec total = IntVec{};
             for (int k = 0; k < w.in; k += 4 * W) {
@@ -137,7 +139,8 @@ struct Int8 {
             const __m256i w0 = _mm256_loadu_si256(place), w1 = _mm256_loadu_si256(place + 1);
             const __m256i w2 = _mm256_loadu_si256(place + 2), w3 = _mm256_loadu_si256(place + 3);
             for (int r = 0; r < ROWS; ++r) {
-                const __m256i x = _mm256_set1_epi32(four(rows[r] + 4 * k)), y = _mm256_set1_epi32(four(rows[r] + 4 * k + 4));
+                const __m256i x = _mm256_set1_epi32(four(rows[r] + 4 * k)),
+                              y = _mm256_set1_epi32(four(rows[r] + 4 * k + 4));
                 const __m256i low = _mm256_add_epi16(_mm256_maddubs_epi16(x, w0), _mm256_maddubs_epi16(y, w2));
                 const __m256i high = _mm256_add_epi16(_mm256_maddubs_epi16(x, w1), _mm256_maddubs_epi16(y, w3));
                 sums[r][0] += (IntVec)_mm256_madd_epi16(low, ones);

@@ -14,8 +14,8 @@ namespace {
 constexpr size_t NEAR = size_t{1} << 25;   // weights of so many bytes stay in the caches that threads share
 constexpr size_t SMALL = size_t{1} << 23;  // so few that reading them again costs little
 constexpr int ROWS_SMALL = 12;             // about so many rows of a model with such weights are stepped together
-constexpr int ROWS_ALONE = 32;             // with more weights, a thread that is to work alone has at least so many rows
-constexpr int64_t MOST_ROWS = 1 << 24;     // at once
+constexpr int ROWS_ALONE = 32;          // with more weights, a thread that is to work alone has at least so many rows
+constexpr int64_t MOST_ROWS = 1 << 24;  // at once
 
 // How many parts some sentences are searched in, each by one thread, which then waits for nobody. That pays when a
 // step's products take longer than reading the weights, which every part does for itself. Of a small model parts are
@@ -23,6 +23,7 @@ constexpr int64_t MOST_ROWS = 1 << 24;     // at once
 // as many of them.
 int parts_of(const Model& model, int sentences, int64_t rows, int threads) {
     const int64_t rounds = model.bytes() < SMALL ? rows / (int64_t{threads} * ROWS_SMALL) : 1;
+    rows = std::max(rows, int64_t{1});
     const int64_t least = model.bytes() < NEAR ? 1 : (int64_t{ROWS_ALONE} * sentences + rows - 1) / rows;
     return static_cast<int>(std::min(threads * std::max(int64_t{1}, rounds), sentences / least));
 }
@@ -78,7 +79,10 @@ int64_t Search::admit(const DragomanSentence* given, int count) {
 // As so many new parts, or to those that have the fewest rows.
 void Search::add(std::vector<std::unique_ptr<Sentence>> sentences, int parts) {
     if (!parts_.empty()) {
-        for (auto& sentence : sentences) roomiest(sentence->options.beam_size).admit(std::move(sentence));
+        for (auto& sentence : sentences) {
+            Group& group = roomiest(sentence->options.beam_size);
+            group.admit(std::move(sentence));
+        }
         return;
     }
     const std::vector<int> borders = borders_of(sentences, std::max(1, parts));

@@ -36,7 +36,8 @@ inline void store(float* p, Vec v) { *reinterpret_cast<LooseVec*>(p) = v; }
 // Whole numbers below 256, or signed ones, as bytes: 4 * W of them.
 inline void store_bytes(unsigned char* p, const IntVec* v) {
 #if defined(__AVX512F__)
-    for (int i = 0; i < 4; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(p) + i, _mm512_cvtepi32_epi8((__m512i)v[i]));
+    for (int i = 0; i < 4; ++i)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(p) + i, _mm512_cvtepi32_epi8((__m512i)v[i]));
 #elif defined(__AVX2__)
     const __m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
     const __m256i high = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
@@ -118,13 +119,13 @@ inline float sum(Vec v) {
 // out[i] = the sum of vectors[i], times `factor`
 inline void sum_four(const Vec* v, float factor, float* out) {
 #if defined(__AVX512F__)
-    const __m512 low = _mm512_add_ps(_mm512_unpacklo_ps((__m512)v[0], (__m512)v[1]),
-                                     _mm512_unpackhi_ps((__m512)v[0], (__m512)v[1]));
-    const __m512 high = _mm512_add_ps(_mm512_unpacklo_ps((__m512)v[2], (__m512)v[3]),
-                                      _mm512_unpackhi_ps((__m512)v[2], (__m512)v[3]));
+    const __m512 low =
+        _mm512_add_ps(_mm512_unpacklo_ps((__m512)v[0], (__m512)v[1]), _mm512_unpackhi_ps((__m512)v[0], (__m512)v[1]));
+    const __m512 high =
+        _mm512_add_ps(_mm512_unpacklo_ps((__m512)v[2], (__m512)v[3]), _mm512_unpackhi_ps((__m512)v[2], (__m512)v[3]));
     const __m512d a = _mm512_castps_pd(low), b = _mm512_castps_pd(high);
-    const __m512 both = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                                      _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    const __m512 both =
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
     const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
     const __m128 sums = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     _mm_storeu_ps(out, _mm_mul_ps(sums, _mm_set1_ps(factor)));
@@ -185,7 +186,8 @@ inline Vec exponential(Vec x) {
 inline Vec error_function(Vec x) {
     const Vec size = x < splat(0.0f) ? -x : x;
     const Vec t = 1.0f / (1.0f + 0.3275911f * size);
-    const Vec p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    const Vec p =
+        t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     const Vec y = 1.0f - p * exponential(-size * size);
     return x < splat(0.0f) ? -y : y;
 }

@@ -15,10 +15,10 @@ struct Scratch {
 
     float *x, *query, *mixed, *inner, *key_value;
     size_t x_stride, query_stride, mixed_stride, inner_stride;
-    size_t scores_each;  // of one thread: a row of `reach` for each head, or for each of QUERIES
-    size_t operand_stride;  // bytes, the same for rows of any width: workers may be at different stages
-    float *row, *scores;             // one for each thread
-    const float** positions;         // likewise
+    size_t scores_each;       // of one thread: a row of `reach` for each head, or for each of QUERIES
+    size_t operand_stride;    // bytes, the same for rows of any width: workers may be at different stages
+    float *row, *scores;      // one for each thread
+    const float** positions;  // likewise
     unsigned char* operand;
     float* scale;
     int32_t* offset;
@@ -87,7 +87,7 @@ class State {
 
     std::shared_ptr<float> chunk_;
     size_t next_ = 0, end_ = 0;  // of the chunk's numbers
-    size_t limit_ = 64;  // of blocks, before those are freed that no row needs
+    size_t limit_ = 64;          // of blocks, before those are freed that no row needs
     std::vector<int> free_;
     std::unique_ptr<Scratch> scratch_;
     std::vector<float> logits_;

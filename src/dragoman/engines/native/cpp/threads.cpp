@@ -52,7 +52,8 @@ class ThreadPool {
         if (size() >= wanted || Clock::now() < retry_) return;
         try {
             threads_.reserve(wanted);
-            while (size() < wanted) threads_.emplace_back([this, rank = size(), seen = number_.load()] { work(rank, seen); });
+            while (size() < wanted)
+                threads_.emplace_back([this, rank = size(), seen = number_.load()] { work(rank, seen); });
         } catch (const std::system_error&) {
             retry_ = Clock::now() + RETRY;
         } catch (const std::bad_alloc&) {

@@ -58,16 +58,19 @@ void check_labels(const int64_t* labels, int32_t rows, int32_t vocabulary, std::
 void check_attention(const TrainingKernels& kernels, const Attention* given) {
     require(given, "there is no attention");
     const Attention& a = *given;
-    require(a.sentences >= 0 && a.heads > 0 && a.width > 0 && a.width % ALIGNED == 0, "heads are no multiple of 16 wide");
+    require(a.sentences >= 0 && a.heads > 0 && a.width > 0 && a.width % ALIGNED == 0,
+            "heads are no multiple of 16 wide");
     require(int64_t{a.heads} * a.width <= std::min({a.query_stride, a.key_stride, 1 << 24}), "rows overlap");
     require(a.lanes > 0 && a.lanes % kernels.lanes == 0 && a.lanes <= 1 << 10, "lanes are no multiple of a vector's");
     require(a.query_starts && a.key_starts && a.weight_starts, "it is not said where sentences begin");
-    require(a.query_starts[0] >= 0 && a.key_starts[0] >= 0 && a.weight_starts[0] >= 0, "a sentence begins before the first");
+    require(a.query_starts[0] >= 0 && a.key_starts[0] >= 0 && a.weight_starts[0] >= 0,
+            "a sentence begins before the first");
     for (int32_t i = 0; i < a.sentences; ++i) {
         const int64_t queries = int64_t{a.query_starts[i + 1]} - a.query_starts[i];
         const int64_t keys = int64_t{a.key_starts[i + 1]} - a.key_starts[i];
         const int64_t across = (keys + a.lanes - 1) / a.lanes * a.lanes;
-        require(queries >= 0 && keys >= 0 && across * a.width <= INT32_MAX, "a sentence ends before it begins, or is too long");
+        require(queries >= 0 && keys >= 0 && across * a.width <= INT32_MAX,
+                "a sentence ends before it begins, or is too long");
         require(!a.causal || queries <= keys, "a causal sentence has more queries than keys");
         require(a.weight_starts[i + 1] - a.weight_starts[i] >= a.heads * queries * across, "weights overlap");
     }
@@ -214,9 +217,8 @@ int32_t dragoman_relu_back(const void* handle, float* grad, const float* h, floa
     return on(handle, threads, [&](const Training& t, int some) {
         check_rows(rows, d, {grad, h});
         require(sums, "numbers are missing");
-        share_sums(t, rows, some, d, sums, [&](int begin, int end, float* own) {
-            t.kernels->relu_back(grad, h, scale, begin, end, d, own);
-        });
+        share_sums(t, rows, some, d, sums,
+                   [&](int begin, int end, float* own) { t.kernels->relu_back(grad, h, scale, begin, end, d, own); });
     });
 }
 

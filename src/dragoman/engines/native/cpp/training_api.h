@@ -16,28 +16,28 @@ DRAGOMAN_EXPORT const void* dragoman_training(void* parallel, int32_t kernels);
 
 /* `sums` are bias, gain and offset, [3][d]; `moments` is [rows][2]. */
 DRAGOMAN_EXPORT int32_t dragoman_add_norm(const void* training, const float* z, const float* bias, const float* x,
-                                       const float* gain, const float* offset, float eps, const dragoman::Drop* drop,
-                                       int32_t rows, int32_t d, float* sum, float* out, float* moments,
-                                       int32_t threads);
-DRAGOMAN_EXPORT int32_t dragoman_add_norm_back(const void* training, const float* grad, const float* grad_sum,
-                                            const float* sum, const float* moments, const float* gain,
-                                            const dragoman::Drop* drop, int32_t rows, int32_t d, float* grad_x,
-                                            float* grad_z, float* sums, int32_t threads);
-DRAGOMAN_EXPORT int32_t dragoman_relu(const void* training, float* h, const float* bias, const dragoman::Drop* drop,
-                                   int32_t rows, int32_t d, int32_t threads);
-DRAGOMAN_EXPORT int32_t dragoman_relu_back(const void* training, float* grad, const float* h, float scale, int32_t rows,
-                                        int32_t d, float* sums, int32_t threads);
-DRAGOMAN_EXPORT int32_t dragoman_column_sums(const void* training, const float* x, int32_t rows, int32_t d, float* sums,
+                                          const float* gain, const float* offset, float eps, const dragoman::Drop* drop,
+                                          int32_t rows, int32_t d, float* sum, float* out, float* moments,
                                           int32_t threads);
+DRAGOMAN_EXPORT int32_t dragoman_add_norm_back(const void* training, const float* grad, const float* grad_sum,
+                                               const float* sum, const float* moments, const float* gain,
+                                               const dragoman::Drop* drop, int32_t rows, int32_t d, float* grad_x,
+                                               float* grad_z, float* sums, int32_t threads);
+DRAGOMAN_EXPORT int32_t dragoman_relu(const void* training, float* h, const float* bias, const dragoman::Drop* drop,
+                                      int32_t rows, int32_t d, int32_t threads);
+DRAGOMAN_EXPORT int32_t dragoman_relu_back(const void* training, float* grad, const float* h, float scale, int32_t rows,
+                                           int32_t d, float* sums, int32_t threads);
+DRAGOMAN_EXPORT int32_t dragoman_column_sums(const void* training, const float* x, int32_t rows, int32_t d, float* sums,
+                                             int32_t threads);
 DRAGOMAN_EXPORT int32_t dragoman_attend(const void* training, const dragoman::Attention* attention, int32_t threads);
 DRAGOMAN_EXPORT int32_t dragoman_attend_back(const void* training, const dragoman::Attention* attention,
-                                          const dragoman::AttentionGradients* gradients, int32_t threads);
+                                             const dragoman::AttentionGradients* gradients, int32_t threads);
 /* Logits become slopes; totals are loss, likelihood and hits, added to. */
 DRAGOMAN_EXPORT int32_t dragoman_cross_entropy(const void* training, float* logits, const int64_t* labels, int32_t rows,
-                                            int32_t vocabulary, float smoothing, double* totals, int32_t threads);
+                                               int32_t vocabulary, float smoothing, double* totals, int32_t threads);
 DRAGOMAN_EXPORT int32_t dragoman_agreement(const void* training, float* first, float* second, const int64_t* labels,
-                                        int32_t rows, int32_t vocabulary, float smoothing, float weight,
-                                        double* totals, int32_t threads);
+                                           int32_t rows, int32_t vocabulary, float smoothing, float weight,
+                                           double* totals, int32_t threads);
 
 #ifdef __cplusplus
 }

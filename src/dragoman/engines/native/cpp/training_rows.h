@@ -172,7 +172,8 @@ int64_t agreement_row(float* first, float* second, int n, int64_t label, float s
     }
     const float norm_p = sum(norms[0]), norm_q = sum(norms[1]), log_p = std::log(norm_p), log_q = std::log(norm_q);
     // KL(p, q) and KL(q, p)
-    const float p_to_q = sum(distance[0]) / norm_p - (log_p - log_q), q_to_p = (log_p - log_q) - sum(distance[1]) / norm_q;
+    const float p_to_q = sum(distance[0]) / norm_p - (log_p - log_q),
+                q_to_p = (log_p - log_q) - sum(distance[1]) / norm_q;
     const double logs = (static_cast<double>(log_p) + one.top + log_q + two.top) / 2;
     const double chosen = logs - (static_cast<double>(first[label]) + second[label]) / 2;
     const Vec share_p = splat(1.0f / norm_p), share_q = splat(1.0f / norm_q), even = splat(smoothing / n / 2);

@@ -8,8 +8,17 @@ namespace {
 
 const dragoman::TrainingKernels* training_table() {
     static const dragoman::TrainingKernels kernels = {
-        W, add_norm_rows, add_norm_back_rows, relu_rows,            relu_back_rows,    add_columns,
-        attention_room, attend_sentence,   attend_sentence_back, cross_entropy_row, agreement_row,
+        W,
+        add_norm_rows,
+        add_norm_back_rows,
+        relu_rows,
+        relu_back_rows,
+        add_columns,
+        attention_room,
+        attend_sentence,
+        attend_sentence_back,
+        cross_entropy_row,
+        agreement_row,
     };
     return &kernels;
 }
