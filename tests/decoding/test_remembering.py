@@ -19,6 +19,8 @@ from dragoman.nn import Transformer
 from dragoman.text.tokenizer import EOS
 from end_to_end import small
 
+pytestmark = pytest.mark.arithmetic
+
 TEXTS = small.sentences(12, longest=6)
 
 

@@ -13,6 +13,8 @@ from dragoman.errors import ModelError
 from dragoman.training import train
 from training.runs import events, small_config
 
+pytestmark = pytest.mark.arithmetic
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:

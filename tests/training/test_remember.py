@@ -16,6 +16,8 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.text import read_lines
 from dragoman.training import describe_model, remember, train
 
+pytestmark = pytest.mark.arithmetic
+
 NAME = "datastore.safetensors"
 
 

@@ -13,6 +13,8 @@ from dragoman.text import read_lines
 from dragoman.training import run as run_module
 from dragoman.training import search, train
 
+pytestmark = pytest.mark.arithmetic
+
 BEAM, MOST, WORST = 3, 15, 9.0
 ALPHAS = (0.0, 0.6, 1.0)
 
