@@ -8,7 +8,9 @@ CPP := src/dragoman/engines/native/cpp
 TIDY = $(filter-out %_avx2.cpp %_avx512.cpp %_bf16.cpp,$(wildcard $(CPP)/*.cpp))
 SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.toml constraints.txt
 
-.PHONY: help setup demo test lint format native native-check dist docs bench bench-peers clean
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope
+
+.PHONY: help setup demo test test-fast lint format native native-check dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +21,10 @@ demo: $(VENV)/.installed ## train a small Chinese-English model and translate wi
 	$(VENV)/bin/dragoman demo
 
 test: $(VENV)/.installed-dev ## run the whole test suite
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope $(ARGS)
+	$(PYTEST) $(ARGS)
+
+test-fast: $(VENV)/.installed-dev ## run what takes little time of every file of tests
+	$(PYTEST) -m "not slow" $(ARGS)
 
 lint: $(VENV)/.installed-dev ## check style and types
 	$(VENV)/bin/ruff check .

@@ -70,9 +70,6 @@ def first_line(value: object) -> str:
     return " ".join(WORD.findall(line))
 
 
-pytestmark = pytest.mark.long
-
-
 def test_every_room_has_a_page(pages: dict[str, Page]) -> None:
     package = ROOT / "src" / "dragoman"
     rooms = {room for room in house.ROOMS if (package / room).exists() or (package / f"{room}.py").exists()}

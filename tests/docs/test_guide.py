@@ -34,7 +34,7 @@ MOST_IMAGE_BYTES = 60_000
 
 @pytest.fixture(scope="module", autouse=True)
 def corpus_made_once() -> Iterator[None]:
-    """Several chapters make the demo's corpus: the same for the same seed, and slow while its types are checked."""
+    """Several chapters make the demo's corpus: the same for the same seed."""
     make = demo.generate
     made: dict[int, demo.DemoCorpus] = {}
 
@@ -55,6 +55,7 @@ def name(page: Path) -> str:
     return page.relative_to(DOCS).as_posix()
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("page", ENGLISH, ids=name)
 def test_code_runs_and_prints_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

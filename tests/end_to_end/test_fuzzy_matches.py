@@ -13,6 +13,8 @@ from dragoman.training import train
 from dragoman.translation import Translator
 from training.runs import events, small_config
 
+pytestmark = pytest.mark.arithmetic
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,6 +18,8 @@ from dragoman.models import load_pretrained
 from end_to_end import small
 from end_to_end.conftest import Command
 
+pytestmark = pytest.mark.arithmetic
+
 TEXTS = small.sentences(6, seed=20)
 INPUT = "".join(f"{text}\n" for text in TEXTS).encode()
 

@@ -43,7 +43,6 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert list(tmp_path.iterdir()) == [tmp_path / "broken.cpp"]
 
 
-@pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 def test_it_compiles_without_a_warning(tmp_path: Path) -> None:
     # Of GCC 12's own headers it would warn without the last two.

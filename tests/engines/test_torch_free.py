@@ -22,6 +22,8 @@ from dragoman.nn import Transformer
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.translation import Translator
 
+pytestmark = pytest.mark.arithmetic
+
 pytestmark = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 WORDS = "ba ce di fo gu ha ki lo mu"
 TEXTS = ["ba ce di", "", "fo", "gu ha ki lo mu ba ce", "ki ki ki"]

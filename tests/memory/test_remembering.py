@@ -21,6 +21,8 @@ from dragoman.studies import evaluate, tune
 from dragoman.translation import Translator
 from end_to_end import small
 
+pytestmark = pytest.mark.arithmetic
+
 TEXTS = small.sentences(12, longest=6)
 
 

@@ -21,6 +21,8 @@ from dragoman.training.loss import smoothed_cross_entropy
 from dragoman.training.r_drop import agreeing_cross_entropy
 from dragoman.training.step import batch_loss
 
+pytestmark = pytest.mark.arithmetic
+
 
 def by_the_paper(first, second, generator, labels, smoothing: float, alpha: float) -> torch.Tensor:
     """Equations 1 to 4 of the paper, summed over the real labels."""

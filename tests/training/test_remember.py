@@ -17,6 +17,8 @@ from dragoman.text import read_lines
 from dragoman.training import describe_model, remember, train
 from dragoman.translation import Translator
 
+pytestmark = pytest.mark.arithmetic
+
 NAME = "datastore.safetensors"
 
 

@@ -22,6 +22,8 @@ from dragoman.training.resuming import config_hash
 from dragoman.training.step import batch_loss
 from dragoman.training.tasks import Translating
 
+pytestmark = pytest.mark.arithmetic
+
 BOTH, OWN = "model.right_to_left=true", "right_to_left_decoder=own"
 SIDES = ("source", "target")
 

@@ -14,6 +14,8 @@ from dragoman.training import run as run_module
 from dragoman.training import search, train
 from dragoman.translation import Translator
 
+pytestmark = pytest.mark.arithmetic
+
 BEAM, MOST, WORST = 3, 15, 9.0
 ALPHAS = (0.0, 0.6, 1.0)
 

@@ -17,6 +17,8 @@ from dragoman.training import train
 from dragoman.training.log import RunLog
 from forked import run as in_child
 
+pytestmark = pytest.mark.arithmetic
+
 FAMILIES = ["causal", "masked"]
 
 

@@ -18,6 +18,8 @@ from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
 from dragoman.training.trainer import Trainer
 
+pytestmark = pytest.mark.arithmetic
+
 
 def weights_hash(trainer: Trainer) -> str:
     digest = hashlib.sha256()

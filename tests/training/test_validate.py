@@ -19,6 +19,8 @@ from dragoman.text.tokenizer import PAD
 from dragoman.training import train
 from dragoman.training.tasks import Translating
 
+pytestmark = pytest.mark.arithmetic
+
 TRIED = ("max_steps=40", "beam_size=3", "length_penalty=2.0", "validation.length_penalties=[0.0]")
 
 

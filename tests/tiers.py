@@ -1,0 +1,65 @@
+"""Which tests are slow: those that `slow.txt` names, as `pytest --find-slow` has measured them.
+
+`make test-fast` leaves them out. A name is `FILE::TEST`, without its folder: no two files of tests have one name.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LIST = Path(__file__).with_name("slow.txt")
+SLOW = 0.4  # seconds of processor time that all cases of a test take together, with what they start and set up
+
+
+def name_of(item: pytest.Item) -> str:
+    """Return how the list names a test."""
+    return f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
+
+
+def slow_tests() -> set[str]:
+    """Return the names in the list."""
+    return set(LIST.read_text(encoding="utf-8").splitlines())
+
+
+def tests_of(path: Path) -> list[str]:
+    """Return the names of the tests of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return [f"{path.name}::{name}" for name in functions if name.startswith("test_")]
+
+
+def slowest(seconds: dict[str, float]) -> set[str]:
+    """Return the names of those that take too long, but for the fastest of a file that has only such."""
+    fastest = {min(file, key=lambda name: seconds[name]) for file in _files(seconds)}
+    return {name for name, taken in seconds.items() if taken >= SLOW and name not in fastest}
+
+
+def _files(seconds: dict[str, float]) -> Iterator[list[str]]:
+    for file in {name.partition("::")[0] for name in seconds}:
+        yield [name for name in seconds if name.partition("::")[0] == file]
+
+
+class Stopwatch:
+    """Measures each test, and brings the list up to date for those that were run."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Add the processor time of this process and its children."""
+        before = os.times()
+        answer = yield
+        self.seconds[name_of(item)] += sum(os.times()[:4]) - sum(before[:4])
+        return answer
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the list."""
+        kept = {name for name in slow_tests() if name not in self.seconds}
+        LIST.write_text("".join(f"{name}\n" for name in sorted(kept | slowest(self.seconds))), encoding="utf-8")
