@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "big": {**_PAPER, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
 }
 LARGEST = 1 << 16
-_OTHER_DECODER = "the decoder that reads targets from their end is in the parameters, its pass in nothing else"
+_OTHER_DECODER = "the right-to-left decoder is in the parameters, its pass in nothing else"
 _LAYER = re.compile(r"\.layers\.\d+\.")
 
 

@@ -15,7 +15,7 @@ from dragoman.inspection.capture import captured
 from dragoman.inspection.masks import mask_stages
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
-from dragoman.inspection.trace import Chance, Step, Text, Trace
+from dragoman.inspection.trace import Candidate, Step, Text, Trace
 from dragoman.models import count_parameters
 from dragoman.search.hypothesis import check_numbers
 from dragoman.text.tokenizer import Tokenizer
@@ -138,15 +138,15 @@ def framed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Text:
     return Text(text, tuple(tokenizer.pieces(ids)), tuple(ids))
 
 
-def chances(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], count: int = TOP) -> tuple[Chance, ...]:
-    """The likeliest entries, likeliest first."""
+def top_candidates(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], count: int = TOP) -> tuple[Candidate, ...]:
+    """Return the likeliest candidates of the vocabulary for the next piece, likeliest first."""
     values, ids = logits.softmax(-1).topk(min(count, len(logits)))
     pieces = tokenizer.pieces(ids.tolist())
     found = zip(pieces, ids.tolist(), values.tolist(), strict=True)
-    return tuple(Chance(piece, token, value, rank) for rank, (piece, token, value) in enumerate(found, 1))
+    return tuple(Candidate(piece, token, value, rank) for rank, (piece, token, value) in enumerate(found, 1))
 
 
-def chance_of(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], token: int) -> Chance:
-    """One entry, with its rank."""
+def candidate_of(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], token: int) -> Candidate:
+    """Return one entry of the vocabulary as a candidate, with its probability and rank."""
     probability = float(logits.softmax(-1)[token])
-    return Chance(tokenizer.pieces([token])[0], token, probability, 1 + int((logits > logits[token]).sum()))
+    return Candidate(tokenizer.pieces([token])[0], token, probability, 1 + int((logits > logits[token]).sum()))

@@ -203,8 +203,8 @@ def _smoothed(trace: Trace) -> tuple[list[tuple[str, int]], Float[Tensor, " voca
     labels = [*zip(trace.target.pieces, trace.target.ids, strict=True)][1:]
     labels.append((trace.output.pieces[-1], trace.output.ids[-1]))
     first = trace.steps[0]
-    place = len(first.given) - 1  # behind the prompt, if there was one
-    likely = [(chance.piece, chance.id) for chance in first.top]
+    place = len(first.given) - 1  # after the prompt, if there was one
+    likely = [(candidate.piece, candidate.id) for candidate in first.top]
     entries = list(dict.fromkeys([labels[place], *likely, *labels[place:]]))[:BARS]
     return entries, probabilities[0, place], labels[place][1]
 

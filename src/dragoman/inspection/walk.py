@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
-from dragoman.inspection.trace import PARTS, Candidate, Step, Text, Trace
+from dragoman.inspection.trace import PARTS, RankedHypothesis, Step, Text, Trace
 
 WIDTH = 100
 # Of a selection, unless it is said.
@@ -182,19 +182,19 @@ def _steps(trace: Trace) -> Iterator[str]:
         ]
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
-    yield from _recalled(trace.steps)
+    yield from _retrieved(trace.steps)
 
 
-def _recalled(steps: Sequence[Step]) -> Iterator[str]:
+def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
     rows = []
     for step in steps:
-        if step.recalled is None:
+        if step.retrieval is None:
             continue
-        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.recalled.together:.4f}"]
-        begin.append(f"{step.recalled.weight:.2f}")
-        for voice in step.recalled.voices:
-            piece = f"{'▸' if voice.id == step.chosen.id else ' '}{shown(voice.piece)} {voice.share:.4f}"
-            rows.append([*begin, piece, textwrap.shorten(printable(voice.target), _TARGET, placeholder=" …")])
+        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.retrieval.together:.4f}"]
+        begin.append(f"{step.retrieval.weight:.2f}")
+        for neighbour in step.retrieval.neighbours:
+            piece = f"{'▸' if neighbour.id == step.chosen.id else ' '}{shown(neighbour.piece)} {neighbour.share:.4f}"
+            rows.append([*begin, piece, textwrap.shorten(printable(neighbour.target), _TARGET, placeholder=" …")])
             begin = ["", "", ""]
     if rows:
         yield ""
@@ -210,7 +210,7 @@ def _ranking(trace: Trace) -> Iterator[str]:
     both = trace.ranking[0].right_to_left is not None
     yield from _wrapped(f"score = {trace.ranked_by}, the length with </s>; ▸ is written.", 3)
     if both:
-        yield "   P→ is read from left to right, P← from the end, → alone is the score without the latter."
+        yield "   P→ is left to right, P← right to left, → alone is the score without the latter."
     yield ""
     rows = [["", "score", *(["→ alone", "log P→", "log P←"] if both else ["log P"]), "length"]]
     written = next(one for one in trace.ranking if one.found)
@@ -230,8 +230,8 @@ def _ranking(trace: Trace) -> Iterator[str]:
     yield from _verdict(trace.ranking, written)
 
 
-def _verdict(ranking: Sequence[Candidate], written: Candidate) -> Iterator[str]:
-    """Whose error it is that the target was not written; without one, what the second reading changed."""
+def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis) -> Iterator[str]:
+    """Whose error it is that the target was not written; without one, what the right-to-left direction changed."""
     wanted = next((one for one in ranking if one.wanted), None)
     first = max((one for one in ranking if one.found), key=lambda one: one.alone)
     if wanted is None:

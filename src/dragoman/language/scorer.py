@@ -56,10 +56,10 @@ class TextSummary:
     Attributes:
         log_probability: of all texts together.
         lines: how many texts.
-        tokens: how many were foretold: pieces, and the `</s>` of each text unless `pseudo`.
+        tokens: how many were predicted: pieces, and the `</s>` of each text unless `pseudo`.
         words: words between blanks, and one for the end of each text unless `pseudo`.
         bytes: UTF-8 bytes, and one for the end of each text (its line feed) unless `pseudo`.
-        unknown: pieces that the vocabulary lacks. They are foretold as `<unk>`, whatever they were, which is easier:
+        unknown: pieces that the vocabulary lacks. They are predicted as `<unk>`, whatever they were, which is easier:
             where there are any, only models with the same vocabulary compare.
         pseudo: the log-probabilities are those of a masked model.
     """
@@ -112,7 +112,7 @@ class TextSummary:
 
     def __str__(self) -> str:
         if not self.tokens:
-            return f"{self.lines:,} lines, in which there is nothing to foretell"
+            return f"{self.lines:,} lines, in which there is nothing to predict"
         pseudo, counted = ("pseudo-", "") if self.pseudo else ("", ", </s> counted")
         sort = "pseudo-log-likelihood" if self.pseudo else "log-probability"
         total = f"{self.lines:,} lines, {sort} {self.log_probability:.4f}"
@@ -128,7 +128,7 @@ class TextScorer:
     """Scores texts with a decoder-only model, a Markov model or a masked model.
 
     A masked model has no probability of a text. It gives the pseudo-log-likelihood (Salazar et al. 2020): each token is
-    masked once and foretold from all others, in as many rows as the text has tokens. It compares masked models, not
+    masked once and predicted from all others, in as many rows as the text has tokens. It compares masked models, not
     with the others.
 
     Args:

@@ -20,7 +20,7 @@ sum at the present weights (Jensen's inequality for log V, a tangent for -log S)
 minorise-maximise algorithm (Hunter and Lange 2004), like expectation maximisation without a rate of learning.
 
 One weight per pair is much to learn: from some ten thousand sentences few features are convicted, and held-out text is
-foretold no better than without the mask. A Transformer makes its mask of few numbers per word (QKᵀ) instead.
+predicted no better than without the mask. A Transformer makes its mask of few numbers per word (QKᵀ) instead.
 """
 
 from __future__ import annotations

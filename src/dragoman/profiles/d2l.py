@@ -105,7 +105,7 @@ class AlwaysFirst(PositionTable):
 class ValidLengths(Transformer):
     """A `Transformer` whose source mask counts tokens, and whose target mask is causal only.
 
-    Their valid length is the number of tokens that are not padding, and hides what lies behind so many keys; so
+    Their valid length is the number of tokens that are not padding, and hides what comes after so many keys; so
     padding among the tokens hides the last of them.
     """
 

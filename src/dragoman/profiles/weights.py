@@ -142,12 +142,12 @@ class Weights:
         if own in self._used:
             self._complaints[own] = "used twice"
         self._used.add(own)
-        turned = transpose and len(shape) >= 2
-        wanted = [*shape[:-2], *reversed(shape[-2:])] if turned else list(shape)
+        swapped = transpose and len(shape) >= 2
+        wanted = [*shape[:-2], *reversed(shape[-2:])] if swapped else list(shape)
         if own in self._complaints or found is None or list(found.shape) != wanted:
             self.refuse(own, str(wanted))
             return torch.zeros(*shape, dtype=self.dtype)
-        return (found.transpose(-2, -1) if turned else found).to(self.dtype)
+        return (found.transpose(-2, -1) if swapped else found).to(self.dtype)
 
     def table(self, name: str, width: int) -> Float[Tensor, "length {width}"] | None:
         """A table of positions, `[1, length, width]` there, if it is there; its length is its own."""

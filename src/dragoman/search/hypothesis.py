@@ -22,7 +22,7 @@ class Hypothesis:
         log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
         score: what hypotheses are ranked by (`hypothesis_score`).
         token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
-        right_to_left: the same as `log_probability`, read from the end; None where nobody asked.
+        right_to_left: the same as `log_probability`, right to left; None where nobody asked.
     """
 
     tokens: tuple[int, ...]

@@ -45,7 +45,7 @@ class Evaluation:
         references: what was accepted for each.
         decoding: the search that was used; None for outputs that were made elsewhere.
         engine: what ran the model, and in which precision; None for outputs that were made elsewhere.
-        aids: what the search asked beside one reading of the model (`Translator.aids`).
+        aids: what the search asked besides the left-to-right model (`Translator.aids`).
         truncated: numbers of the sources, from 1, that were too long and were cut.
         unfinished: numbers of the outputs, from 1, that the model did not end.
         breakdown: scores of the test set's parts, if asked for.

@@ -126,7 +126,7 @@ def tune(
         length_penalties: alphas to try with each beam larger than 1.
         formulas: some of "gnmt", "power", "reward".
         knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
-        right_to_left_weights: of the reading from right to left, likewise.
+        right_to_left_weights: of the right-to-left direction, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
         report: takes a line of plain text about each search.

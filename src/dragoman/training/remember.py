@@ -15,7 +15,7 @@ from dragoman.data.filtering import Counts, drop_texts, encode_pairs
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.memory.datastore import Autocast, Datastore, Pair, make_datastore, searching_library
-from dragoman.memory.remembering import fit
+from dragoman.memory.knn import fit
 from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer

@@ -48,7 +48,7 @@ class SearchPlan:
 
     @property
     def aids(self) -> tuple[str, ...]:
-        """What is asked beside one reading of the models: `datastore`, `right to left`."""
+        """What is asked besides the left-to-right models: `datastore`, `right to left`."""
         return (*(["datastore"] if self.datastores else []), *(["right to left"] if self.right_to_left_share else []))
 
     def with_all_finished(self) -> SearchPlan:

@@ -43,7 +43,7 @@ class Translator:
         engine: which engine runs models; "auto" chooses.
         precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
         datastores: of each model, None where it has none.
-        right_to_left: whether all models learned targets from their end too (`ModelConfig.right_to_left`).
+        right_to_left: whether all models learned targets right to left too (`ModelConfig.right_to_left`).
 
     Attributes:
         backend: what runs the models.
@@ -127,7 +127,7 @@ class Translator:
 
     @property
     def right_to_left(self) -> bool:
-        """Whether all models learned to read targets from their end too."""
+        """Whether all models learned targets right to left too."""
         return self.backend.learned_right_to_left
 
     def plan(self, options: DecodingConfig) -> SearchPlan:
@@ -139,7 +139,7 @@ class Translator:
         return SearchPlan.of(options, self.backend)
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
-        """Return what a search asks beside one reading of the models: `datastore`, `right to left`."""
+        """Return what a search asks besides the left-to-right models: `datastore`, `right to left`."""
         return self.plan(options).aids
 
     def translate(
@@ -216,7 +216,7 @@ class Translator:
         Raises:
             DataError: one text was given in place of a list.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
-                a datastore is given weight that is not there, or a reading that was not learned.
+                a datastore is given weight that is not there, or a direction that was not learned.
         """
         if isinstance(texts, str):  # it is a sequence of strings too
             raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
