@@ -51,7 +51,7 @@ class EpochStores:
         self._newest: tuple[int, TokenStore] | None = None
 
     def of(self, epoch: int) -> TokenStore:
-        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
+        """Return the pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
         if not self._samplers and self._match_candidates is None:
             return self._plain
         if self._newest is None or self._newest[0] != epoch:
@@ -73,7 +73,7 @@ class EpochStores:
 
 
 def doubt_draws(settings: TrainingConfig) -> str | None:
-    """Why a run with these settings is not repeated and resumed bit for bit, if it draws pieces and is not."""
+    """Return why a run that draws pieces is not repeated and resumed bit for bit; None if it is."""
     if not (settings.bpe_dropout or settings.unigram_alpha):
         return None
     found = version("sentencepiece")

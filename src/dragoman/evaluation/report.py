@@ -30,7 +30,7 @@ _SHOWN = 6
 
 
 def breakdown_tables(breakdown: Breakdown) -> list[Table]:
-    """A breakdown as tables that keep within 80 columns, if need be without intervals."""
+    """Return a breakdown as tables that keep within 80 columns, if need be without intervals."""
     by = f"By {breakdown.length_of} length"
     tables = [_groups(by, breakdown.length_unit, breakdown.by_length)]
     if breakdown.by_unknown:
@@ -50,7 +50,7 @@ def breakdown_tables(breakdown: Breakdown) -> list[Table]:
 
 
 def contrast_tables(contrast: Contrast) -> list[Table]:
-    """A contrast as tables that keep within 80 columns."""
+    """Return a contrast as tables that keep within 80 columns."""
     rows = tuple(
         (label, f"{test.a.lines:,}", _number(test.a.value), _number(test.b.value),
          f"{_signed(test.difference)} [{_signed(test.low)}, {_signed(test.high)}]", f"{test.p_randomisation:.3f}")
@@ -76,12 +76,12 @@ def contrast_tables(contrast: Contrast) -> list[Table]:
 
 
 def worst_text(worst: WorstSentences) -> str:
-    """Sentences for the terminal, worst first."""
+    """Return sentences for the terminal, worst first."""
     return "\n\n".join([f"Worst by {worst.label}", *map(_worst_lines, worst.sentences)])
 
 
 def leads_text(contrast: Contrast) -> str:
-    """Sentences for the terminal: where A is ahead, then where B is."""
+    """Return sentences for the terminal: where A is ahead, then where B is."""
     parts = []
     for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
         parts.append(f"Where {name} is ahead by {contrast.sentence_metric}" + ("" if pairs else ": nowhere"))
@@ -96,7 +96,7 @@ def markdown_report(
     *,
     system: str | None = None,
 ) -> str:
-    """Scores, the system they are of if it is known, tables and sentences as one Markdown page."""
+    """Return the scores, the system they are of if it is known, tables and sentences as one Markdown page."""
     parts = ["# Evaluation", *([] if system is None else [f"Of {_literal(system)}"])]
     parts.append("\n".join(f"- {_literal(str(one))}" for one in scores))
     if breakdown is not None:
@@ -107,7 +107,7 @@ def markdown_report(
 
 
 def comparison_report(comparison: Comparison, contrast: Contrast) -> str:
-    """A paired test, tables and sentences as one Markdown page."""
+    """Return a paired test, tables and sentences as one Markdown page."""
     parts = ["# Comparison", _literal(str(comparison)), *(one.to_markdown() for one in contrast_tables(contrast))]
     for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
         heading = f"### Where {name} is ahead by {contrast.sentence_metric}"

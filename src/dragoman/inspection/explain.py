@@ -58,7 +58,7 @@ def explain(
     max_length: int | None = None,
     device: str = "auto",
 ) -> Trace:
-    """Everything that happens to a text on its way through a trained model.
+    """Explain a text: return everything that happens to it on its way through a trained model.
 
     An encoder-decoder translates the text; a decoder-only model continues it; a masked model fills its `<mask>`.
 

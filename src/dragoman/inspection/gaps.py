@@ -15,7 +15,7 @@ from dragoman.text.tokenizer import EOS, MASK, SPECIALS
 
 
 def explain_filling(filler: Filler, text: str) -> Trace:
-    """The stages of the first pass over a text, and one step for each gap; without a gap, the stages alone.
+    """Return the stages of the first pass over a text, and one step for each gap; without a gap, the stages alone.
 
     Raises:
         DataError: the text is empty or longer than 256 pieces.

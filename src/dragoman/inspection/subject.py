@@ -45,7 +45,7 @@ class Subject:
     text: str
 
     def run(self) -> list[Stage]:
-        """The stages of one observed pass, with the masks before the first layer.
+        """Return the stages of one observed pass, with the masks before the first layer.
 
         Raises:
             ModelError: the model gives NaN.
@@ -63,7 +63,7 @@ class Subject:
 
     @torch.no_grad()
     def positions(self) -> Float[Tensor, "positions d_model"] | None:
-        """The first rows of the table of positions."""
+        """Return the first rows of the table of positions."""
         for name in ("source_embedding", "embedding"):
             add = getattr(getattr(self.model, name, None), "positions", None)
             if add is not None:
@@ -82,7 +82,7 @@ class Subject:
         steps: Sequence[Step],
         notes: tuple[str, ...] = (),
     ) -> Trace:
-        """A trace of what the pass, the search and the checks found."""
+        """Return a trace of what the pass, the search and the checks found."""
         stages = self.run()
         return Trace(
             family=self.sides.family,
@@ -102,7 +102,7 @@ class Subject:
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text without its frame.
+    """Return the ids of a text without its frame.
 
     Raises:
         DataError: there is nothing in it, or too much.
@@ -134,7 +134,7 @@ def check_length(ids: Sequence[int]) -> None:
 
 
 def framed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Text:
-    """A text with the pieces of its ids."""
+    """Return a text with the pieces of its ids."""
     return Text(text, tuple(tokenizer.pieces(ids)), tuple(ids))
 
 

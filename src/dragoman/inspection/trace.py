@@ -220,7 +220,7 @@ class Trace:
         return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> Stage:
-        """The stage of this name.
+        """Return the stage of this name.
 
         Raises:
             ConfigError: there is none.
@@ -231,7 +231,7 @@ class Trace:
         raise self._unknown(name)
 
     def select(self, *names: str, layer: int | None = None, head: int | None = None) -> Trace:
-        """The same trace with some of its stages only.
+        """Return the trace with some of its stages only.
 
         Args:
             names: of stages; or what the dotted names begin with (`encoder.layers.0`), or patterns (`*.weights`); or
@@ -287,7 +287,7 @@ class Trace:
         )
 
     def to_dict(self, *, numbers: bool = True) -> dict[str, Any]:
-        """Everything that is selected as plain values, for JSON.
+        """Return everything that is selected as plain values, for JSON.
 
         Args:
             numbers: whether the values of the stages are among them.
@@ -309,7 +309,7 @@ class Trace:
         return tree | {"notes": list(self.notes)}
 
     def json(self, *, numbers: bool = True, pictures: Sequence[str] = ()) -> Iterator[str]:
-        """`to_dict` as JSON in pieces, a stage at a time: the numbers of a large model fill memory, all at once.
+        """Yield `to_dict` as JSON in pieces, a stage at a time: the numbers of a large model fill memory, all at once.
 
         Args:
             numbers: whether the values of the stages are among them.
@@ -323,7 +323,7 @@ class Trace:
         yield "]}"
 
     def lines(self, *, numbers: int | None = None) -> list[str]:
-        """The trace as a walk-through in plain text.
+        """Return the trace as a walk-through in plain text.
 
         Args:
             numbers: values shown of each row; 0 shows shapes only. If None, a whole trace is told in short, and a

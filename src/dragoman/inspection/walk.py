@@ -32,7 +32,7 @@ _CHAPTERS = (
 
 
 def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
-    """The lines of `Trace.lines`."""
+    """Yield the lines of `Trace.lines`."""
     yield from _head(trace)
     whole = trace.parts == PARTS
     chapter = 1

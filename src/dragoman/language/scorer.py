@@ -45,7 +45,7 @@ class TextScore:
     token_scores: tuple[float, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, which has no infinity: None stands for the logarithm of 0."""
+        """Return plain values, for JSON, which has no infinity: None stands for the logarithm of 0."""
         return finite(asdict(self))
 
 
@@ -74,7 +74,7 @@ class TextSummary:
 
     @classmethod
     def of(cls, score: TextScore | PairScore) -> TextSummary:
-        """The sums of one text, or of the target of one pair."""
+        """Return the sums of one text, or of the target of one pair."""
         text = score.text if isinstance(score, TextScore) else score.target
         ends = len(score.token_scores) - len(score.tokens)
         counts = len(score.token_scores), len(text.split()) + ends, len(text.encode()) + ends
@@ -106,7 +106,7 @@ class TextSummary:
         return -self.log_probability / count if count else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
+        """Return plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
         rates = {name: getattr(self, name) for name in ("perplexity", "word_perplexity", "bits_per_byte")}
         return finite({**asdict(self), **rates})
 
@@ -158,7 +158,7 @@ class TextScorer:
         return isinstance(self.model, MaskedLM)
 
     def score(self, texts: Sequence[str], *, first: int = 0) -> list[TextScore]:
-        """How likely the model finds each text.
+        """Return how likely the model finds each text.
 
         Args:
             texts: any number of strings; batch mates change nothing.
@@ -182,14 +182,14 @@ class TextScorer:
         ]
 
     def score_lines(self, lines: Iterable[str], *, chunk: int = 2048) -> Iterator[TextScore]:
-        """`score` for a stream of texts, `chunk` at a time, in order."""
+        """Yield what `score` returns for a stream of texts, `chunk` at a time, in order."""
         done = 0
         for some in chunks(lines, chunk):
             yield from self.score(some, first=done)
             done += len(some)
 
     def summary(self, texts: Iterable[str]) -> TextSummary:
-        """Perplexity and bits per byte of many texts together."""
+        """Return perplexity and bits per byte of many texts together."""
         return summarize(self.score_lines(texts))
 
     def _values(self, encoded: Sequence[list[int]]) -> list[list[float]]:
@@ -225,7 +225,7 @@ class TextScorer:
 
 
 def summarize(scores: Iterable[TextScore | PairScore]) -> TextSummary:
-    """The sums over scores; of pairs, over their targets."""
+    """Return the sums over scores; of pairs, over their targets."""
     found = TextSummary()
     for one in scores:
         found += TextSummary.of(one)
@@ -247,7 +247,7 @@ def _exp(value: float) -> float:
 
 
 def format_score(one: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
-    """The line to print for one score, without its end: the log-probability, with `tokens` a TAB and `piece:value`s."""
+    """Return the line to print for a score: the log-probability; with `tokens` a TAB and `piece:value`s."""
     if as_json:
         return json_text(asdict(one))
     pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[EOS])

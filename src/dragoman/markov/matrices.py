@@ -105,7 +105,7 @@ class MatrixSkips(MaskedSkips):
         return _times(features, self._transitions(chosen))
 
     def feed_forward(self) -> FeedForward:
-        """Steps 2 and 3 as the Transformer's own block, its matrices in full: for a small vocabulary.
+        """Compute steps 2 and 3 as the Transformer's own block, its matrices in full: for a small vocabulary.
 
         A vector of width 3 * vocab has room for the last word, the attended words, and, in the last third, the votes.
         """

@@ -23,11 +23,11 @@ class Predictor(Protocol):
         ...
 
     def start(self, sources: SourceBatch) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def step(self, state: Any, tokens: Any) -> tuple[Any, Any]:
-        """Log-probabilities of the next token, and the next state."""
+        """Return the log-probabilities of the next token, and the next state."""
         ...
 
 

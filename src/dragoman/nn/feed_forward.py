@@ -32,7 +32,7 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases."""
+        """Draw Xavier-uniform matrices; biases are zero."""
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

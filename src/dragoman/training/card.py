@@ -208,7 +208,7 @@ def _use(config: TrainConfig, directory: Path) -> str:
 
 
 def data_section(data: Prepared) -> str:
-    """What was read, and what of it was kept."""
+    """Return what was read, and what of it was kept."""
     rows = [f"| `{Path(name).name}` | `{digest}` |" for name, digest in sorted(data.hashes.items())]
     counts = [f"- {part}: {count}" for part, count in data.counts.items()]
     if (matching := data.tokenizers.matching) is not None:
@@ -234,13 +234,13 @@ best validation ({config.validation.metric}) at step {progress.best_step:,}. All
 
 
 def typed_command() -> str:
-    """What was typed to start this program, as a shell takes it; of another program, what it called."""
+    """Return what was typed to start this program, as a shell takes it; of another program, what it called."""
     program = Path(sys.argv[0])
     is_ours = program.name == "dragoman" or program.parts[-2:] == ("dragoman", "__main__.py")  # python -m dragoman
     return shlex.join(["dragoman", *sys.argv[1:]]) if is_ours else "dragoman.train(...)"
 
 
 def versions(*packages: str) -> str:
-    """Those of Python and of some packages, as a sentence."""
+    """Return the versions of Python and of some packages, as a sentence."""
     named = ", ".join(f"{name} {version(name)}" for name in packages)
     return f"Python {platform.python_version()}, {named}."

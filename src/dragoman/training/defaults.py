@@ -120,7 +120,7 @@ class _Choices:
 
 
 def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple[TrainConfig, list[Choice]]:
-    """The configuration with every open value chosen, and the choices.
+    """Choose a value for every open setting; return the configuration and the choices.
 
     Raises:
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
@@ -210,7 +210,7 @@ def _choose_for_text(choices: _Choices) -> None:
 
 
 def target_tokens(data: Prepared) -> int:
-    """Tokens of the training set on the target side, with an `</s>` each: the labels, where all of them are learned."""
+    """Return the tokens of the training set on the target side, with an `</s>` each."""
     return int(data.train.target_lengths.sum()) + len(data.train)
 
 
@@ -300,7 +300,7 @@ def _choose_optimizer(choices: _Choices, *, decays: bool, symbols: bool) -> None
 
 
 def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) -> float:
-    """How long the updates will take, roughly: products counted, this device's speed probed for a moment."""
+    """Estimate how long the updates will take, roughly: products counted, this device's speed probed for a moment."""
     training = config.training
     assert training.max_steps is not None
     assert training.batch_tokens is not None
@@ -332,5 +332,5 @@ def _weights_per_token(config: ModelConfig) -> int:
 
 
 def describe(choices: list[Choice]) -> list[str]:
-    """The choices as lines for people."""
+    """Return the choices as lines for people."""
     return [f"  {choice.key} = {choice.value}  ({choice.reason})" for choice in choices]

@@ -113,7 +113,7 @@ def fit_and_save(
 
 
 def stored_pairs(store: TokenStore) -> list[Pair]:
-    """The pairs of a token store, as a datastore is made of them."""
+    """Return the pairs of a token store, as a datastore is made of them."""
     return [(store.source(row).tolist(), store.target(row).tolist()) for row in range(len(store))]
 
 

@@ -19,7 +19,7 @@ def format_translation(
     words: bool = False,
     as_json: bool = False,
 ) -> Iterator[str]:
-    """The lines to print for one translation, without their ends.
+    """Yield the lines to print for one translation, without their ends.
 
     Plain: the text; with `scores`, the score and a TAB before it; with an alignment, a TAB and `i-j` pairs after it.
     With `n_best`, a line for each output: number, score, text and alignment likewise. In columns a TAB of the text is a

@@ -199,7 +199,7 @@ class Translator:
         return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """The model's decoding options with some changed, checked together."""
+        """Return the model's decoding options with some changed, checked together."""
         return changed_options(self.decoding, changes)
 
     def translate_with(
@@ -211,7 +211,7 @@ class Translator:
         alignments: bool = False,
         first: int = 0,
     ) -> list[Translation]:
-        """`translate` with all options in one object.
+        """Translate as `translate` does, with all options in one object.
 
         Raises:
             DataError: one text was given in place of a list.
@@ -293,7 +293,7 @@ class Translator:
             done += len(texts)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0) -> list[PairScore]:
-        """How likely the model finds each target, given its source. `first` is the number of the first, for messages.
+        """Return how likely the model finds each target, given its source. `first` numbers the first, for messages.
 
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
@@ -301,7 +301,7 @@ class Translator:
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """`score` for a stream of (source, target), `chunk` at a time, in order."""
+        """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
         from dragoman.text.lines import chunks
 
         for number, some in enumerate(chunks(pairs, chunk)):
