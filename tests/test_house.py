@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
@@ -141,9 +140,7 @@ def test_no_exception_is_kept_that_nothing_needs() -> None:
     assert set(places(house.engine_questions(PACKAGE, ()))) == house.ASKS_ENGINES
     assert {place.split("/")[0] for place in places(house.special_ids(PACKAGE, ()))} == house.IMPORTS_SPECIAL_IDS
     nouns = places(house.docstring_begins_with_a_verb(PACKAGE, ()))
-    assert {
-        next(each for each in house.WITHOUT_VERBS if fnmatch(place, each)) for place in nouns
-    } == house.WITHOUT_VERBS
+    assert set(nouns) == house.WITHOUT_VERBS
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

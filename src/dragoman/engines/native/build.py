@@ -32,7 +32,7 @@ class BuildError(Exception):
 
 
 def library_path() -> Path:
-    """Where the library of exactly these sources is, once it is built: their hash is in its name."""
+    """Return where the library of exactly these sources is, once it is built: their hash is in its name."""
     digest = hashlib.sha256(repr((OPTIONS, INSTRUCTIONS, sys.platform, _machine())).encode())
     for path in sorted(SOURCES.iterdir()):
         if path.suffix in (".cpp", ".h"):
@@ -46,7 +46,7 @@ def _machine() -> str:
 
 
 def find_compiler() -> str | None:
-    """A C++ compiler: `CXX`, or the usual names."""
+    """Find a C++ compiler: `CXX`, or the usual names."""
     import shutil
 
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "c++", "clang++"]

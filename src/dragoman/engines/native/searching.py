@@ -22,7 +22,7 @@ class NativeSearcher:
 
     Args:
         model: packed weights whose positions the library knows.
-        right_to_left: makes those that read targets from their end, when they are first asked; None if no others do.
+        right_to_left: makes the right-to-left models, when they are first asked; None if no others do.
     """
 
     def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
