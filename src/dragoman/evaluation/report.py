@@ -135,8 +135,8 @@ def _line_table(title: str, what: str, names: Mapping[str, str], found: Faults |
     return Table(title, (what, "outputs", "line numbers"), tuple(rows))
 
 
-def _with_interval(one: Score) -> str:
-    return _number(one.value) + ("" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]")
+def _with_interval(score: Score) -> str:
+    return _number(score.value) + ("" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]")
 
 
 def _number(value: float) -> str:
@@ -147,14 +147,14 @@ def _signed(value: float) -> str:
     return f"{value:+z.2f}"
 
 
-def _worst_lines(one: SentenceScore) -> str:
-    texts = [("hypothesis", one.hypothesis), *(("reference", text) for text in one.references)]
-    return _labelled(f"line {one.line}: {one.value:.2f}", one.source, texts)
+def _worst_lines(sentence: SentenceScore) -> str:
+    texts = [("hypothesis", sentence.hypothesis), *(("reference", text) for text in sentence.references)]
+    return _labelled(f"line {sentence.line}: {sentence.value:.2f}", sentence.source, texts)
 
 
-def _pair_lines(one: SentencePair) -> str:
-    texts = [("A", one.hypothesis_a), ("B", one.hypothesis_b), *(("reference", text) for text in one.references)]
-    return _labelled(f"line {one.line}: A {one.a:.2f}, B {one.b:.2f}", one.source, texts)
+def _pair_lines(pair: SentencePair) -> str:
+    texts = [("A", pair.hypothesis_a), ("B", pair.hypothesis_b), *(("reference", text) for text in pair.references)]
+    return _labelled(f"line {pair.line}: A {pair.a:.2f}, B {pair.b:.2f}", pair.source, texts)
 
 
 def _labelled(head: str, source: str | None, texts: Sequence[tuple[str, str]]) -> str:

@@ -178,7 +178,8 @@ def _steps(trace: Trace) -> Iterator[str]:
     for step in trace.steps:
         likely = [*step.top, *([step.chosen] if step.chosen.rank > len(step.top) else [])]
         found = [
-            f"{'▸' if one.id == step.chosen.id else ' '}{shown(one.piece)} {one.probability:.4f}" for one in likely
+            f"{'▸' if candidate.id == step.chosen.id else ' '}{shown(candidate.piece)} {candidate.probability:.4f}"
+            for candidate in likely
         ]
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
@@ -213,17 +214,19 @@ def _ranking(trace: Trace) -> Iterator[str]:
         yield "   P→ is left to right, P← right to left, → alone is the score without the latter."
     yield ""
     rows = [["", "score", *(["→ alone", "log P→", "log P←"] if both else ["log P"]), "length"]]
-    written = next(one for one in trace.ranking if one.found)
-    for place, one in enumerate(trace.ranking, 1):
-        mark = "▸" if one is written else " "
-        values = [one.score, *([one.alone] if both else []), one.log_probability]
-        values += [one.right_to_left] if one.right_to_left is not None else []
-        rows.append([f"{mark} {place}{' target' if one.wanted else ''}", *map(number, values), str(one.length)])
+    written = next(hypothesis for hypothesis in trace.ranking if hypothesis.found)
+    for place, hypothesis in enumerate(trace.ranking, 1):
+        mark = "▸" if hypothesis is written else " "
+        values = [hypothesis.score, *([hypothesis.alone] if both else []), hypothesis.log_probability]
+        values += [hypothesis.right_to_left] if hypothesis.right_to_left is not None else []
+        rows.append(
+            [f"{mark} {place}{' target' if hypothesis.wanted else ''}", *map(number, values), str(hypothesis.length)]
+        )
     first, *numbers = table(rows, 3)
     yield first
     room = WIDTH - cells(max(numbers, key=cells)) - 2
-    for line, one in zip(numbers, trace.ranking, strict=True):
-        begin, *others = folded(one.text, room) or [""]
+    for line, hypothesis in zip(numbers, trace.ranking, strict=True):
+        begin, *others = folded(hypothesis.text, room) or [""]
         yield f"{line}  {begin}"
         for more in others:
             yield " " * (cells(line) + 2) + more
@@ -232,8 +235,8 @@ def _ranking(trace: Trace) -> Iterator[str]:
 
 def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis) -> Iterator[str]:
     """Whose error it is that the target was not written; without one, what the right-to-left direction changed."""
-    wanted = next((one for one in ranking if one.wanted), None)
-    first = max((one for one in ranking if one.found), key=lambda one: one.alone)
+    wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
+    first = max((hypothesis for hypothesis in ranking if hypothesis.found), key=lambda hypothesis: hypothesis.alone)
     if wanted is None:
         line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
     elif wanted is written:

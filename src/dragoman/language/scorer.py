@@ -246,10 +246,10 @@ def _exp(value: float) -> float:
     return math.inf if value >= 700.0 else math.exp(value)
 
 
-def format_score(one: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
+def format_score(score: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
     """Return the line to print for a score: the log-probability; with `tokens` a TAB and `piece:value`s."""
     if as_json:
-        return json_text(asdict(one))
-    pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[EOS])
+        return json_text(asdict(score))
+    pieces = zip_longest(score.tokens, score.token_scores, fillvalue=SPECIALS[EOS])
     detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
-    return f"{one.log_probability:.4f}{detail}"
+    return f"{score.log_probability:.4f}{detail}"
