@@ -63,7 +63,7 @@ class SeenKeys:
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> SeenKeys:
-        """Return the keys of some pairs."""
+        """Make the hashes of held-out pairs."""
         rows = [_keys(pair) for pair in pairs]
         return cls(tuple(frozenset(column) for column in zip(*rows, strict=True)))
 

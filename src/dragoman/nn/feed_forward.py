@@ -38,5 +38,5 @@ class FeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
-        """Widen, activate, narrow."""
+        """Widen to d_ff, activate, narrow to d_model."""
         return self.outer(self.dropout(self.activation(self.inner(x))))

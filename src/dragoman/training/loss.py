@@ -121,7 +121,7 @@ def logits_into(
     weight: Float[Tensor, "vocab d_model"],
     bias: Float[Tensor, " vocab"] | None,
 ) -> Float[Tensor, "rows vocab"]:
-    """Write logits into `room`, which is used again: fresh memory of this size costs the product's last tenth."""
+    """Return the logits, written into `room`, which is used again: fresh memory costs a tenth of the product."""
     if _product_type(hidden) != room.dtype:
         return room.copy_(F.linear(hidden, weight, bias))
     torch.mm(hidden, weight.t(), out=room)
