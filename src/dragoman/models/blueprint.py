@@ -203,7 +203,7 @@ class Blueprint(Generic[A]):
 
     @property
     def stacks(self) -> tuple[Stack[A] | None, Stack[A] | None, Stack[A] | None]:
-        """Encoder, decoder, and the decoder that reads from the right; None where there is none."""
+        """Encoder, decoder, and the right-to-left decoder; None where there is none."""
         return self.encoder, self.decoder, self.right_to_left
 
     @property

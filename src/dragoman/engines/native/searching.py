@@ -54,7 +54,7 @@ class NativeSearcher:
         direction: Direction,
         threads: int | None = None,
     ) -> list[list[list[float]]]:
-        """Return the log-probability of each token of given outputs, in the order of reading, and of their ends.
+        """Return the log-probability of each token of given outputs, in the order of `direction`, and of their ends.
 
         Args:
             sources: what is read.
