@@ -11,7 +11,7 @@ from rows import Run, print_rows, settle
 from workload import TINY
 
 from dragoman.config import DecodingConfig
-from dragoman.memory import Datastore, Remembering
+from dragoman.memory import Datastore, KnnModel
 from dragoman.memory.datastore import DIMENSIONS, centres_of
 from dragoman.search import SearchRequest, search
 from dragoman.sequences import sources_of
@@ -41,7 +41,7 @@ def main() -> None:
         for beam_size in map(int, beams.split(",")):
             options = DecodingConfig(beam_size=beam_size, min_length=LENGTH - 1, max_length=LENGTH - 1)
             asked = [SearchRequest(source, options) for source in sources]
-            both = {name: Remembering(engine, store, options) for name, engine in made.items()}
+            both = {name: KnnModel(engine, store, options) for name, engine in made.items()}
             runs: dict[str, Run] = {}
             for name in (name for name in ("native int8", "native float32", "module") if name in made):
                 runs[name] = partial(search, made[name], asked)

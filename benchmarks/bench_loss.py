@@ -39,8 +39,8 @@ def agreeing_inside(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) 
 def agreeing_whole(hidden: list[Tensor], generator: nn.Linear, labels: Tensor) -> Tensor:
     p, q = (generator(one).log_softmax(-1) for one in hidden)
     entropies = [F.cross_entropy(one, labels, label_smoothing=SMOOTHING, reduction="sum") for one in (p, q)]
-    apart = [F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
-    return (entropies[0] + entropies[1] + ALPHA / 2 * (apart[0] + apart[1])) / 2
+    divergences = [F.kl_div(b, a, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
+    return (entropies[0] + entropies[1] + ALPHA / 2 * (divergences[0] + divergences[1])) / 2
 
 
 LOSSES: dict[str, dict[str, Loss]] = {

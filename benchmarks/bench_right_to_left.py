@@ -1,4 +1,4 @@
-"""What learning from both ends costs: an update, and a search with bidirectional reranking."""
+"""What learning in both directions costs: an update, and a search with bidirectional reranking."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Everyone runs in a process of its own, on the same work with the same weights, only one at a time, in turns. Rows go to
 standard output as JSON, tables to standard error; `--markdown FILE` writes them for a page. Each table that is done is
-kept in `--out`: a run that was stopped goes on behind it (`--again` measures it again). The peers live in an
+kept in `--out`: a run that was stopped goes on after it (`--again` measures it again). The peers live in an
 environment of their own:
 
     python3 -m venv .venv-peers

@@ -114,7 +114,7 @@ def _with_dragoman(
 
 
 def seen_lengths(run: Path, first: int, last: int) -> tuple[list[int], list[int]]:
-    """Tokens of the sources and of the targets in the updates behind the first and up to the last.
+    """Tokens of the sources and of the targets in the updates after the first and up to the last.
 
     Batches are a pure function of lengths and settings.
     """

@@ -121,7 +121,7 @@ def _settings(name: str, ids: dict[str, list[list[int]]], vocab: int, options: a
 
 
 def chosen(model: MarkovModel, dev: Sequences) -> tuple[float, float]:
-    """k and backoff that foretell the dev set best: the best backoff at the usual k, then the best k with it."""
+    """k and backoff that predict the dev set best: the best backoff at the usual k, then the best k with it."""
 
     def perplexity(k: float, backoff: float) -> float:
         again = type(model).from_parts(model.vocab, model.parts(), k=k, backoff=backoff)
@@ -151,7 +151,7 @@ def row(name: str, tree: dict[str, Any], test: Sequences) -> dict[str, Any]:
 
 
 def measured(directory: Path, test: Sequences) -> tuple[int, Measure, dict[str, float]]:
-    """How many numbers a model stores, how well it foretells, and with what k and backoff."""
+    """How many numbers a model stores, how well it predicts, and with what k and backoff."""
     if is_markov(directory):
         model = load(directory)
         return model.numbers, measure(model, test), {"k": model.k, "backoff": model.backoff}

@@ -95,7 +95,7 @@ def once(file: Path, version: str, look: Callable[[], dict[str, Any]]) -> dict[s
 
 
 def recipe_text(name: str) -> str:
-    """A recipe as it is written, behind those it builds on."""
+    """A recipe as it is written, after those it builds on."""
     text = (HERE / f"{name}.toml").read_text(encoding="utf-8")
     base = tomllib.loads(text).get("base")
     return text if base is None else recipe_text(Path(base).stem) + text

@@ -36,6 +36,20 @@ SPECIAL_IDS = {"PAD", "UNK", "BOS", "EOS", "MASK"}
 OWNS_SPECIAL_IDS = {"text", "sequences", "markov"}
 IMPORTS_SPECIAL_IDS: set[str] = set()
 
+# What the docstring of a public function may begin with.
+VERBS = {
+    "Add", "Advance", "Append", "As", "Attend", "Average", "Begin", "Break", "Build", "Call", "Capture", "Check",
+    "Choose", "Compare", "Compile", "Complain", "Compute", "Continue", "Copy", "Count", "Delete", "Draw", "Drop",
+    "Encode", "Estimate", "Explain", "Fill", "Find", "Finish", "Fit", "Generate", "Give", "Go", "Have", "Hold",
+    "Import", "Join", "Keep", "Label", "Learn", "Leave", "Let", "Load", "Look", "Make", "Map", "Mark", "Measure",
+    "Mix", "Move", "Multiply", "Normalise", "Open", "Pack", "Predict", "Print", "Put", "Raise", "Rank", "Read",
+    "Refuse", "Reorder", "Replace", "Report", "Return", "Run", "Say", "Score", "Search", "See", "Seed", "Set", "Show",
+    "Start", "Take", "Tell", "Test", "Train", "Translate", "Try", "Undo", "Validate", "Verify", "Widen", "Write",
+    "Yield",
+}  # fmt: skip
+# Whose docstrings do not: none may be added.
+WITHOUT_VERBS: set[str] = set()
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MACHINE_PATH = re.compile(r"(?<![\w.~/-])/(work|root|home|Users|opt|mnt)/\w")
 REGISTRY_HOST = re.compile(
@@ -200,6 +214,22 @@ def undocumented(package: Path) -> list[str]:
             if error not in (ast.get_docstring(function) or "")
         ]
     return complaints
+
+
+def docstring_begins_with_a_verb(package: Path, excepted: Collection[str] = WITHOUT_VERBS) -> list[str]:
+    """Docstrings of public functions and methods say what they do ("Return ..."); properties may be noun phrases."""
+    return [
+        f"{relative}:{function.lineno}: the docstring of {function.name} begins with {words[0]}"
+        for relative, tree in modules(package)
+        if relative.as_posix() not in excepted
+        for function in public_functions(tree)
+        if not function.name.startswith("__") and not _is_property(function)
+        if (words := (ast.get_docstring(function) or "").split()) and words[0].rstrip(".,:;") not in VERBS
+    ]
+
+
+def _is_property(function: Function) -> bool:
+    return any(_last_name(mark) in ("property", "cached_property", "setter") for mark in function.decorator_list)
 
 
 def _is_overload(node: ast.AST) -> bool:

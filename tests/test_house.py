@@ -27,6 +27,7 @@ RULES = (
     house.special_ids,
     house.open_signatures,
     house.undocumented,
+    house.docstring_begins_with_a_verb,
     house.shapeless_tensors,
     house.import_effects,
     house.heavy_imports,
@@ -65,6 +66,8 @@ PLANTED = [
     (house.undocumented, "data/silent.py", '"""Module."""\ndef read(): ...'),
     (house.undocumented, "data/silent.py", '"""Module."""\nclass Store:\n    """Class."""\n    def read(self): ...'),
     (house.undocumented, "data/silent.py", '"""M."""\ndef read():\n    """Reads."""\n    raise DataError("no")'),
+    (house.docstring_begins_with_a_verb, "data/noun.py", 'def read():\n    """The lines of a file."""'),
+    (house.docstring_begins_with_a_verb, "data/noun.py", 'class Store:\n    def read(self):\n        """Reads it."""'),
     (house.shapeless_tensors, "nn/bare.py", "def f(x: Tensor) -> None: ..."),
     (house.shapeless_tensors, "nn/bare.py", "class Block:\n    def forward(self, x: torch.Tensor | None): ..."),
     (house.shapeless_tensors, "nn/bare.py", "def f() -> tuple[Tensor, int]: ..."),
@@ -102,7 +105,7 @@ READER = Reader()
 
 
 def build(x: Float[Tensor, "batch"], parts: dict[str, Tensor], act: Callable[[Tensor], Tensor]) -> Tensors:
-    """Builds.
+    """Build.
 
     Raises:
         ModelError: always.
@@ -136,6 +139,8 @@ def test_no_exception_is_kept_that_nothing_needs() -> None:
 
     assert set(places(house.engine_questions(PACKAGE, ()))) == house.ASKS_ENGINES
     assert {place.split("/")[0] for place in places(house.special_ids(PACKAGE, ()))} == house.IMPORTS_SPECIAL_IDS
+    nouns = places(house.docstring_begins_with_a_verb(PACKAGE, ()))
+    assert set(nouns) == house.WITHOUT_VERBS
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

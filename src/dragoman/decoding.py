@@ -19,7 +19,7 @@ _HOMES = {
         "Completer", "Filler", "Filling", "LanguageModel", "TextScore", "TextScorer", "TextSummary", "escape_gaps",
         "format_outputs", "format_score", "load_completer", "load_language_model", "summarize",
     ),
-    "memory": ("Datastore", "Remembering", "make_datastore"),
+    "memory": ("Datastore", "KnnModel", "make_datastore"),
     "search": (
         "Alternative", "Ensemble", "Hypothesis", "NextTokenModel", "PairScore", "State", "beam_search", "draw_tokens",
         "greedy_search", "hypothesis_score", "length_penalty", "sample", "score_parallel", "score_serial", "search",
@@ -30,6 +30,8 @@ _HOMES = {
     ),
     "translation": ("Translation", "Translator", "align", "cross_attention", "format_translation"),
 }  # fmt: skip
+# Names that changed with their home.
+_RENAMED = {"Remembering": "KnnModel"}
 
 
 def SearchRequest(
@@ -61,7 +63,7 @@ def SearchRequest(
     from dragoman.sequences.source import Source, Specials
     from dragoman.sequences.target import Frame
 
-    _warn("SearchRequest", "search")
+    _warn("SearchRequest", "search", "SearchRequest")
     filler = never[0] if pad is None else pad
     specials = Specials(pad=filler, unk=1, bos=bos, eos=eos)
     rows = [_unpadded(row, filler) for row in source.tolist()]
@@ -81,15 +83,16 @@ def _unpadded(row: list[int], pad: int) -> list[int]:
     return row
 
 
-def _warn(name: str, room: str) -> None:
-    message = f"dragoman.decoding.{name} is now in dragoman.{room}; this name goes with version 0.3"
+def _warn(name: str, room: str, new: str) -> None:
+    message = f"dragoman.decoding.{name} is now dragoman.{room}.{new}; this name goes with version 0.3"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def __getattr__(name: str) -> object:
-    """A name, from its home of today."""
+    """Return a name from its home of today, with a warning."""
+    new = _RENAMED.get(name, name)
     for room, names in _HOMES.items():
-        if name in names:
-            _warn(name, room)
-            return getattr(import_module(f"dragoman.{room}"), name)
+        if new in names:
+            _warn(name, room, new)
+            return getattr(import_module(f"dragoman.{room}"), new)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -56,7 +56,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """`write_bytes` of `encode_json(value)`."""
+    """Write a value as JSON: `write_bytes` of `encode_json(value)`."""
     write_bytes(path, encode_json(value))
 
 
@@ -107,7 +107,7 @@ def _flush(descriptor: int) -> None:
 
 
 def temporary_sibling(path: Path) -> Path:
-    """The name under which this process prepares `path`, in the same directory and so on the same file system."""
+    """Return the name under which this process prepares `path`: in the same directory, so on the same file system."""
     return path.with_name(f".tmp-{path.name}-{os.getpid()}")
 
 
@@ -143,7 +143,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """A regular file, open for reading.
+    """Open a regular file for reading.
 
     Raises:
         ModelError: it is missing, a link, a pipe or a device, or reading it fails.
@@ -180,17 +180,17 @@ def verify_file(path: Path, size: int, sha256: str) -> None:
 
 
 def encode_json(value: Mapping[str, Any]) -> bytes:
-    """JSON in its one form here: keys sorted, ASCII, one final LF; NaN and infinities as Python has them."""
+    """Return JSON in its one form here: keys sorted, ASCII, one final LF; NaN and infinities as Python has them."""
     return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """JSON for other programs: null for what is not finite, every character as itself."""
+    """Return JSON for other programs: null for what is not finite, every character as itself."""
     return json.dumps(finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def finite(value: Any) -> Any:
-    """The same plain values, None for each NaN and infinity, which JSON does not have."""
+    """Return the same plain values, None for each NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -213,7 +213,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, path: Path) -> dict[str, Any]:
-    """One JSON object from bytes that were found in `path`.
+    """Return one JSON object from bytes that were found in `path`.
 
     Raises:
         ModelError: as for `read_json`.

@@ -13,7 +13,7 @@ from importlib import import_module
 def lazy_names(
     package: str, homes: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """`__all__`, `__getattr__` and `__dir__` of a package.
+    """Return `__all__`, `__getattr__` and `__dir__` of a package whose names are imported when they are used.
 
     Args:
         package: its `__name__`.

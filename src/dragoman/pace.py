@@ -25,7 +25,7 @@ class Pace:
         self._began = self._told = time.monotonic()
 
     def at(self, done: int) -> None:
-        """So many are done now."""
+        """Report progress, if it is time to: so many are done now."""
         now = time.monotonic()
         if now - self._told < SECONDS or not done:
             return
@@ -39,7 +39,7 @@ class Pace:
 
 
 def paced(items: Iterable[T], report: Callable[[str], None], what: str, total: int | None = None) -> Iterator[T]:
-    """The same items, for whoever asks for the next ones when done with those before.
+    """Yield the same items, for whoever asks for the next ones when done with those before.
 
     Args:
         items: of any kind.
@@ -54,7 +54,7 @@ def paced(items: Iterable[T], report: Callable[[str], None], what: str, total: i
 
 
 def duration(seconds: float) -> str:
-    """A time span as people say it."""
+    """Return a time span as people say it."""
     for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {name}"
@@ -62,4 +62,4 @@ def duration(seconds: float) -> str:
 
 
 def silent(_: str) -> None:
-    """Tells nothing."""
+    """Tell nothing."""

@@ -17,6 +17,7 @@ from dragoman.engines.native import load_library
 from end_to_end import small
 from end_to_end.conftest import Command, call
 
+pytestmark = pytest.mark.arithmetic
 needs_library = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 
 Train = Callable[..., Path]
@@ -24,7 +25,7 @@ Row = dict[str, Any]
 # Updates enough that outputs differ from source to source, which untrained models' hardly do.
 SETTINGS = ("d_model=32", "d_ff=64", "max_steps=100", "every=100")
 # What is said of one model's targets: read from one end, from both by one decoder, from both by a decoder each.
-ENDS = {
+DECODERS = {
     "one end": ["right_to_left=false"],
     "a shared decoder": ["right_to_left=true", "right_to_left_decoder=shared"],
     "a decoder each": ["right_to_left=true", "right_to_left_decoder=own"],
@@ -86,11 +87,11 @@ def assert_alike(rows: list[Row], others: list[Row]) -> None:
 
 @needs_library
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("decoders", DECODERS)
 def test_every_engine_finds_what_the_modules_find(
-    ends: str, search: str, trained: Train, corpus: Path, dragoman: Command
+    decoders: str, search: str, trained: Train, corpus: Path, dragoman: Command
 ) -> None:
-    model = trained(*ENDS[ends])
+    model = trained(*DECODERS[decoders])
     found = {
         engine: translations(dragoman, corpus, model, "--engine", engine, "--precision", "float32", *SEARCHES[search])
         for engine in ("module", "packed", "native")
@@ -105,7 +106,7 @@ def test_every_engine_finds_what_the_modules_find(
 def test_every_engine_decides_with_an_ensemble_alike(
     search: str, trained: Train, corpus: Path, dragoman: Command
 ) -> None:
-    one, other = (trained(*ENDS[ends]) for ends in ("a decoder each", "a shared decoder"))
+    one, other = (trained(*DECODERS[decoders]) for decoders in ("a decoder each", "a shared decoder"))
     found = {
         engine: translations(
             dragoman, corpus, one, "--ensemble", other, "--engine", engine, "--precision", "float32", *SEARCHES[search]
@@ -137,10 +138,10 @@ def test_every_engine_completes_alike(dragoman: Command, corpus: Path, tmp_path:
 
 @needs_library
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-@pytest.mark.parametrize("ends", ENDS)
-def test_threads_and_waiting_lines_change_no_bit(ends: str, precision: str, trained: Train, tmp_path: Path) -> None:
+@pytest.mark.parametrize("decoders", DECODERS)
+def test_threads_and_waiting_lines_change_no_bit(decoders: str, precision: str, trained: Train, tmp_path: Path) -> None:
     """Enough lines that two threads have batches of their own, and few enough at once that they share one."""
-    model = trained(*ENDS[ends])
+    model = trained(*DECODERS[decoders])
     lines = [*small.sentences(300, 5, 6), "", "ba"]
     (tmp_path / "lines").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -160,7 +161,7 @@ def test_threads_and_waiting_lines_change_no_bit(ends: str, precision: str, trai
 def test_prepared_data_train_the_weights_that_the_files_train(
     trained: Train, corpus: Path, dragoman: Command, tmp_path: Path
 ) -> None:
-    settings = (*ENDS["a decoder each"], "dropout=0.2", "max_steps=20", "every=10")
+    settings = (*DECODERS["a decoder each"], "dropout=0.2", "max_steps=20", "every=10")
     direct = trained(*settings)
     config = ("--config", corpus / "small.toml")
     prepared = dragoman("prepare", *files(corpus), "--out", tmp_path / "data")

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
-from dragoman.inspection import Candidate, Trace, explain
+from dragoman.inspection import RankedHypothesis, Trace, explain
 from dragoman.inspection.tables import folded
 from dragoman.inspection.trace import Text
 from dragoman.inspection.walk import WIDTH
@@ -31,15 +31,15 @@ SOURCE = "ba ce di fo gu"
 PENALTIES = [(0.0, "gnmt"), (1.0, "gnmt"), (0.6, "gnmt"), (1.0, "power"), (0.4, "reward")]
 
 
-def both_ends(seed: int, decoder: str = "shared", **decoding: object) -> Translator:
-    """A translator over a random model that says it learned both readings."""
+def both_directions(seed: int, decoder: str = "shared", **decoding: object) -> Translator:
+    """A translator over a random model that says it learned both directions."""
     plain = small.translator(small.word_pair(), seed, right_to_left=True, right_to_left_decoder=decoder)
     options = DecodingConfig.from_dict({"max_length": 8, **decoding})
     return Translator(plain.transformers, plain.tokenizers, options, right_to_left=True)
 
 
 def log_probability(model: Transformer, source: str, framed: list[int]) -> float:
-    """Of all that stands behind the first of the framed ids, by one pass over them."""
+    """Of all that comes after the first of the framed ids, by one pass over them."""
     ids = torch.tensor([[*small.word_pair().source.encode(source), EOS]])
     with torch.no_grad():
         logits = model(ids, torch.tensor([framed[:-1]]))[0]
@@ -54,11 +54,11 @@ def told(trace: Trace) -> list[str]:
 
 @pytest.mark.parametrize("decoder", ["shared", "own"])
 @pytest.mark.parametrize(("alpha", "formula"), PENALTIES)
-def test_both_readings_and_the_score_are_what_the_model_and_the_formula_say(
+def test_both_directions_and_the_score_are_what_the_model_and_the_formula_say(
     decoder: str, alpha: float, formula: str
 ) -> None:
     options = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": 0.3}
-    translator = both_ends(3, decoder, **options)
+    translator = both_directions(3, decoder, **options)
     [model] = translator.transformers
     trace = explain(translator, SOURCE, beam_size=4)
     assert len(trace.ranking) == 4
@@ -66,11 +66,11 @@ def test_both_readings_and_the_score_are_what_the_model_and_the_formula_say(
         ids = translator.tokenizers.target.encode(one.text)
         assert one.length == len(ids) + 1
         assert one.log_probability == pytest.approx(log_probability(model, SOURCE, [BOS, *ids, EOS]))
-        behind = log_probability(for_direction(model, Direction.RIGHT_TO_LEFT), SOURCE, [EOS, *ids[::-1], BOS])
-        assert one.right_to_left == pytest.approx(behind)
+        backwards = log_probability(for_direction(model, Direction.RIGHT_TO_LEFT), SOURCE, [EOS, *ids[::-1], BOS])
+        assert one.right_to_left == pytest.approx(backwards)
         assert one.alone == pytest.approx(hypothesis_score(one.log_probability, one.length, alpha, formula))
         # As the line above the table has it.
-        names = {"P": one.log_probability, "Q": behind, "length": one.length}
+        names = {"P": one.log_probability, "Q": backwards, "length": one.length}
         by = trace.ranked_by.replace("log P→", "P").replace("log P←", "Q").replace("·", "*").replace("^", "**")
         assert one.score == pytest.approx(eval(by, {}, names))
     [expected] = translator.translate([SOURCE], beam_size=4, n_best=4)
@@ -78,7 +78,7 @@ def test_both_readings_and_the_score_are_what_the_model_and_the_formula_say(
     assert trace.output.text == trace.ranking[0].text == expected.text
 
 
-def test_one_reading_is_ranked_by_itself() -> None:
+def test_one_direction_is_ranked_by_itself() -> None:
     translator = small.translator(small.word_pair(), 2)
     trace = explain(translator, SOURCE, beam_size=3)
     found = translator.translate([SOURCE], beam_size=3, n_best=3)[0]
@@ -92,10 +92,10 @@ def test_one_reading_is_ranked_by_itself() -> None:
     assert explain(translator, SOURCE).ranking == ()
 
 
-def test_it_is_told_when_the_second_reading_changed_what_is_written() -> None:
+def test_it_is_told_when_the_other_direction_changed_what_is_written() -> None:
     seen = set()
     for seed in range(20):
-        translator = both_ends(seed)
+        translator = both_directions(seed)
         trace = explain(translator, SOURCE, beam_size=4)
         alone = translator.translate_with([SOURCE], translator.options({"beam_size": 4, "right_to_left_weight": 0.0}))
         changed = alone[0].text != trace.output.text
@@ -111,7 +111,7 @@ def test_a_target_tells_errors_of_the_search_from_errors_of_the_model() -> None:
     kinds = {("is what", True), ("search", False), ("model error", True), ("model error", False)}
     seen: set[tuple[str, bool]] = set()
     for seed in (5, 1, 4, 0):
-        translator = both_ends(seed)
+        translator = both_directions(seed)
         [wide] = translator.translate([SOURCE], beam_size=12, n_best=12)
         targets = [text for text in (*(one.text for one in wide.alternatives[:4]), "ba ba ba") if text]
         for target, beam_size in product(targets, (1, 2)):
@@ -131,7 +131,7 @@ def test_a_target_tells_errors_of_the_search_from_errors_of_the_model() -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_target_that_was_not_found_is_scored_as_if_it_had_been(beam_size: int) -> None:
-    translator = both_ends(5, length_penalty=1.0, no_repeat_ngram=1)
+    translator = both_directions(5, length_penalty=1.0, no_repeat_ngram=1)
     target = "ba ba ba ce"
     [wanted] = [one for one in explain(translator, SOURCE, target, beam_size=beam_size).ranking if one.wanted]
     ids = translator.tokenizers.target.encode(target)
@@ -139,9 +139,9 @@ def test_a_target_that_was_not_found_is_scored_as_if_it_had_been(beam_size: int)
     assert wanted.log_probability == pytest.approx(log_probability(model, SOURCE, [BOS, *ids, EOS]))
     total = wanted.log_probability
     if beam_size > 1:
-        behind = log_probability(model, SOURCE, [EOS, *ids[::-1], BOS])
-        assert wanted.right_to_left == pytest.approx(behind)
-        total = (total + behind) / 2
+        backwards = log_probability(model, SOURCE, [EOS, *ids[::-1], BOS])
+        assert wanted.right_to_left == pytest.approx(backwards)
+        total = (total + backwards) / 2
     else:
         assert wanted.right_to_left is None
     assert wanted.score == pytest.approx(hypothesis_score(total, 5, 1.0))
@@ -177,20 +177,20 @@ def test_completions_are_ranked_too(tmp_path: Path) -> None:
 
 
 def test_programs_read_it_and_who_asks_for_none_is_told_why() -> None:
-    trace = explain(both_ends(1), SOURCE, beam_size=2)
+    trace = explain(both_directions(1), SOURCE, beam_size=2)
     tree = json.loads("".join(trace.select("ranking").json()))
     assert tree["ranking"]["by"] == trace.ranked_by
     assert [one["score"] for one in tree["ranking"]["outputs"]] == pytest.approx([one.score for one in trace.ranking])
     assert "steps" not in tree
-    assert "ranking" not in json.loads("".join(explain(both_ends(1), SOURCE).json()))
+    assert "ranking" not in json.loads("".join(explain(both_directions(1), SOURCE).json()))
     with pytest.raises(ConfigError, match="beam-size 4"):
-        explain(both_ends(1), SOURCE).select("ranking")
+        explain(both_directions(1), SOURCE).select("ranking")
 
 
 def test_long_outputs_stand_below_each_other_and_in_reach() -> None:
-    trace = explain(both_ends(1), SOURCE, "ba ce", beam_size=2)
+    trace = explain(both_directions(1), SOURCE, "ba ce", beam_size=2)
     long = [" ".join(["a dog that runs"] * 9), "猫吃鱼" * 40, ""]
-    some = [Candidate(text, 9, -1.25, -12.5, -0.5, -0.25, wanted=not text) for text in long]
+    some = [RankedHypothesis(text, 9, -1.25, -12.5, -0.5, -0.25, wanted=not text) for text in long]
     lines = told(replace(trace, ranking=tuple(some), output=Text(long[0], (), ())))
     assert all(cell_len(line) <= WIDTH for line in lines)
     [begin] = [row for row, line in enumerate(lines) if line.split()[:2] == ["▸", "1"]]

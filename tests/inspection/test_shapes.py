@@ -119,7 +119,7 @@ def test_a_second_decoder_is_counted_and_told() -> None:
     decoder = sum(part.count for part in one.parameters if part.name.startswith("decoder."))
     assert two.total - one.total == decoder > 0
     assert (two.costs, two.stages, two.step) == (one.costs, one.stages, one.step)
-    assert ("from their end" in " ".join(two.notes), one.notes) == (True, ())
+    assert ("the right-to-left decoder" in " ".join(two.notes), one.notes) == (True, ())
 
 
 def test_large_sizes_cost_nothing() -> None:

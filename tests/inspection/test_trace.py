@@ -214,15 +214,15 @@ def test_a_beam_gives_its_best_hypothesis() -> None:
     pytest.fail("no beam chose anything but the likeliest piece")
 
 
-def test_a_beam_ranked_from_both_ends_gives_what_translate_gives() -> None:
+def test_a_beam_ranked_in_both_directions_gives_what_translate_gives() -> None:
     changed = 0
     for seed in range(8):
         plain = small.translator(small.word_pair(), seed)
         both = Translator(plain.transformers, plain.tokenizers, plain.decoding, right_to_left=True)
         found = explain(both, TEXT, beam_size=4)
         assert found.output.text == both.translate([TEXT], beam_size=4)[0].text
-        assert any("both readings" in note for note in found.notes)
-        assert not any("both readings" in note for note in explain(both, TEXT).notes)
+        assert any("both directions" in note for note in found.notes)
+        assert not any("both directions" in note for note in explain(both, TEXT).notes)
         changed += found.output.text != plain.translate([TEXT], beam_size=4)[0].text
     assert changed
 

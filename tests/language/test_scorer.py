@@ -120,7 +120,7 @@ def test_nothing_has_no_perplexity(masked: TextScorer) -> None:
     for total in (summarize([]), masked.summary(["", ""])):
         assert math.isnan(total.perplexity)
         assert {total.to_dict()[rate] for rate in ("perplexity", "word_perplexity", "bits_per_byte")} == {None}
-        assert str(total) == f"{total.lines} lines, in which there is nothing to foretell"
+        assert str(total) == f"{total.lines} lines, in which there is nothing to predict"
 
 
 def test_directories_of_each_family_score(causal: TextScorer, masked: TextScorer, tmp_path: Path) -> None:

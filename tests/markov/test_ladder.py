@@ -171,7 +171,7 @@ def test_second_order_tells_apart_what_first_order_cannot():
     assert [list(row[0].tokens) for row in first] == [ids("check whether the battery ran please"), program]
 
 
-def test_each_rung_foretells_the_commands_better_than_the_one_below(heard):
+def test_each_rung_predicts_the_commands_better_than_the_one_below(heard):
     found = [rung.fit(heard, len(WORDS), k=0.0).perplexity(heard) for rung in (ZerothOrder, FirstOrder, MaskedSkips)]
     assert found == sorted(found, reverse=True)
     # One choice of two is left in 25 tokens.

@@ -1,4 +1,4 @@
-"""Learning targets from both ends: which decoder reads what, and that nothing depends on how many rows there are."""
+"""Learning targets in both directions: which decoder reads what, and that the number of rows changes nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ SIZES = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "nu
 
 def built(decoder: str, **more: object) -> Transformer:
     torch.manual_seed(0)
-    ends = {"right_to_left": True, "right_to_left_decoder": decoder}
-    config = ModelConfig.from_dict({"source_vocab": 20, "target_vocab": 20, "dropout": 0.0, **SIZES, **ends, **more})
+    directions = {"right_to_left": True, "right_to_left_decoder": decoder}
+    config = ModelConfig.from_dict(
+        {"source_vocab": 20, "target_vocab": 20, "dropout": 0.0, **SIZES, **directions, **more}
+    )
     model = build_model(config).double()
     assert isinstance(model, Transformer)
     return model

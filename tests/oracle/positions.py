@@ -11,12 +11,12 @@ from oracle.attention import softmax
 
 def rotated(vector: np.ndarray, position: int) -> np.ndarray:
     """RoFormer, equations 14 and 15: a rotation in each plane of columns 2i and 2i + 1."""
-    turned = np.zeros(len(vector))
+    rotated = np.zeros(len(vector))
     for pair in range(len(vector) // 2):
         angle = position * 10000 ** (-2 * pair / len(vector))
         turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        turned[2 * pair : 2 * pair + 2] = turn @ vector[2 * pair : 2 * pair + 2]
-    return turned
+        rotated[2 * pair : 2 * pair + 2] = turn @ vector[2 * pair : 2 * pair + 2]
+    return rotated
 
 
 def rotary_scores(query: np.ndarray, key: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Outputs ranked by both readings: the mean of what the model says from either end, against a slow oracle."""
+"""Outputs ranked by both directions: the mean of what the model says in either direction, against a slow oracle."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from end_to_end import small
 
 
 def reader(weight: float | None = None, members: int = 1, decoder: str = "shared") -> Translator:
-    """A translator over random models that say they learned both readings."""
-    ends = {"right_to_left": True, "right_to_left_decoder": decoder}
-    made = small.translator(small.word_pair(), members=members, **ends)
+    """A translator over random models that say they learned both directions."""
+    directions = {"right_to_left": True, "right_to_left_decoder": decoder}
+    made = small.translator(small.word_pair(), members=members, **directions)
     options = made.options({"right_to_left_weight": weight})
     return Translator(made.transformers, made.tokenizers, options, right_to_left=True)
 
 
-def behind(model: Transformer, source: list[int], output: tuple[int, ...]) -> float:
+def right_to_left_score(model: Transformer, source: list[int], output: tuple[int, ...]) -> float:
     """The log-probability of an output from its end to its beginning, one whole pass over it."""
     framed = torch.tensor([[EOS, *output[::-1], BOS]])
     with torch.no_grad():
@@ -42,7 +42,7 @@ def behind(model: Transformer, source: list[int], output: tuple[int, ...]) -> fl
 @pytest.mark.parametrize("weight", [0.3, 0.9, None])
 @pytest.mark.parametrize("penalty", [0.0, 1.4])
 @pytest.mark.parametrize("decoder", ["shared", "own"])
-def test_outputs_are_ranked_by_the_mean_of_both_readings(weight: float | None, penalty: float, decoder: str) -> None:
+def test_outputs_are_ranked_by_the_mean_of_both_directions(weight: float | None, penalty: float, decoder: str) -> None:
     translator, texts = reader(weight, decoder=decoder), small.sentences(30)
     options = translator.options({"beam_size": 5, "n_best": 5, "length_penalty": penalty})
     forwards = translator.translate_with(texts, options.replace({"right_to_left_weight": 0.0}))
@@ -53,7 +53,9 @@ def test_outputs_are_ranked_by_the_mean_of_both_readings(weight: float | None, p
         expected, backwards = {}, {}
         for one in plain.alternatives:
             assert one.right_to_left is None
-            backwards[one.text] = value = behind(translator.transformers[0], ids, tuple(target.encode(one.text)))
+            backwards[one.text] = value = right_to_left_score(
+                translator.transformers[0], ids, tuple(target.encode(one.text))
+            )
             both = (1 - share) * one.log_probability + share * value
             expected[one.text] = both / ((5 + len(one.tokens) + 1) / 6) ** penalty
         scores = {one.text: one.score for one in ranked.alternatives}
@@ -103,7 +105,7 @@ def test_an_ensemble_reads_backwards_together(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"sampling": True}])
-def test_where_nothing_is_ranked_nothing_is_read_from_the_end(
+def test_where_nothing_is_ranked_nothing_is_read_right_to_left(
     options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object) -> list[list[float]]:
@@ -137,8 +139,8 @@ def test_equal_outputs_keep_the_order_of_the_search() -> None:
 @pytest.mark.parametrize("outputs", [[[(5, 6, 7), (8,), ()], [(9, 9)]], [[], [(4,)]]])
 @pytest.mark.parametrize("decoder", ["shared", "own"])
 def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int, ...]]], decoder: str) -> None:
-    ends = {"right_to_left": True, "right_to_left_decoder": decoder}
-    model = small.model(small.shape(small.word_pair(), **ends)).float()
+    directions = {"right_to_left": True, "right_to_left_decoder": decoder}
+    model = small.model(small.shape(small.word_pair(), **directions)).float()
     assert isinstance(model, Transformer)
     sources, direction = sources_of([[4, 5, 6], [7]]), Direction.RIGHT_TO_LEFT
     other = NativeEngine(for_direction(model, direction)).native
@@ -149,14 +151,14 @@ def test_the_native_engine_reads_as_the_modules_do(outputs: list[list[tuple[int,
     ]
     runs = [engine.force(sources, outputs, DecodingConfig(), direction) for engine in engines]
     for row, some in enumerate(outputs):
-        expected = [behind(model, list(sources[row].ids), one) for one in some]
+        expected = [right_to_left_score(model, list(sources[row].ids), one) for one in some]
         for found in (whole, *runs):
             assert list(map(added_up, found[row])) == pytest.approx(expected, abs=2e-4)
 
 
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize("decoder", ["shared", "own"])
-def test_pairs_are_scored_by_both_readings(decoder: str, members: int) -> None:
+def test_pairs_are_scored_by_both_directions(decoder: str, members: int) -> None:
     translator, sources, targets = (
         reader(members=members, decoder=decoder),
         small.sentences(9),
@@ -179,6 +181,6 @@ def test_pairs_are_scored_by_both_readings(decoder: str, members: int) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"beam_size": 1}, {"right_to_left_weight": 0.0}, {"sampling": True}])
-def test_it_is_told_whether_a_search_asks_the_other_reading(changes: dict) -> None:
+def test_it_is_told_whether_a_search_asks_the_other_direction(changes: dict) -> None:
     translator = reader()
     assert translator.aids(translator.options(changes)) == (() if changes else ("right to left",))

@@ -65,7 +65,7 @@ def test_a_search_that_is_found_later_is_told(tmp_path: Path, searched: bool) ->
     card = path.read_text(encoding="utf-8")
     told = (
         "`translate` searches with a beam of 3 and a length penalty of 1.5 (`power`) and a weight of 0.5 of its "
-        "datastore and a weight of 0 of the reading from right to left (found by `tune`):\n"
+        "datastore and a weight of 0 of the right-to-left direction (found by `tune`):\n"
         f"{trial.score.label} {trial.score.value:.2f} "
     )
     assert told in card

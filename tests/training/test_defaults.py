@@ -257,7 +257,7 @@ def test_the_estimate_counts_muons_own_products_once_an_update(data, monkeypatch
     assert more == pytest.approx(100 * products / (defaults.SHARE_OF_PEAK * 1e9))
 
 
-def test_many_pairs_of_two_sorts_of_symbols_are_learned_from_both_ends(data, chosen, monkeypatch):
+def test_many_pairs_of_two_sorts_of_symbols_are_learned_in_both_directions(data, chosen, monkeypatch):
     assert chosen(450_000).model.right_to_left is False
     monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(data.train))
     assert chosen(450_000).model.right_to_left is True
@@ -267,7 +267,7 @@ def test_many_pairs_of_two_sorts_of_symbols_are_learned_from_both_ends(data, cho
     assert chosen(450_000, model={"right_to_left": True}).model.right_to_left is True
 
 
-def test_few_pairs_of_text_are_learned_from_both_ends_by_a_decoder_each(chosen, text, monkeypatch):
+def test_few_pairs_of_text_are_learned_in_both_directions_by_a_decoder_each(chosen, text, monkeypatch):
     def ends(tokens: int = 450_000, **sections) -> tuple[bool | None, str | None]:
         monkeypatch.setattr(defaults, "target_tokens", lambda _: tokens)
         model = complete(make_config({"out": "run", **sections}), text, torch.device("cpu"))[0].model

@@ -1,4 +1,4 @@
-"""Training that reads targets from both ends."""
+"""Training that reads targets in both directions."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SIDES = ("source", "target")
 @pytest.fixture(params=["shared", "own"])
 def model(request) -> Transformer:
     sizes = {"d_model": 12, "num_heads": 2, "d_ff": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    ends = {"right_to_left": True, "right_to_left_decoder": request.param}
-    built = build_model(ModelConfig(source_vocab=20, target_vocab=20, dropout=0.0, **sizes, **ends)).double()
+    directions = {"right_to_left": True, "right_to_left_decoder": request.param}
+    built = build_model(ModelConfig(source_vocab=20, target_vocab=20, dropout=0.0, **sizes, **directions)).double()
     assert isinstance(built, Transformer)
     return built
 
@@ -73,7 +73,7 @@ def test_validation_reads_from_left_to_right_alone(store):
     assert torch.equal(batch.target.ids, plain.target.ids)
 
 
-def test_only_pairs_have_two_ends():
+def test_only_pairs_have_two_directions():
     with pytest.raises(ConfigError, match="right_to_left is for pairs"):
         ModelConfig.from_dict({"family": "causal", "right_to_left": True})
     with pytest.raises(ConfigError, match="is for models with right_to_left = true"):
@@ -85,11 +85,11 @@ def test_a_run_learns_both_and_its_outputs_are_ranked_by_both(tmp_path, decoder)
     write_corpus(tmp_path, pairs=20)  # few enough to be known by heart
     settings = ("max_steps=100", "validation.every=100", "dropout=0.0", "learning_rate=1e-2", "label_smoothing=0.0")
     more = ("num_encoder_layers=1", "num_decoder_layers=1", "batch_tokens=512", BOTH)
-    ends = f"right_to_left_decoder={decoder}"
-    run = train(small_config(tmp_path, "run", *settings, *more, ends), quiet=True)
+    directions = f"right_to_left_decoder={decoder}"
+    run = train(small_config(tmp_path, "run", *settings, *more, directions), quiet=True)
     assert read_config(run.directory)[0].right_to_left
     card = (run.directory / "README.md").read_text(encoding="utf-8")
-    assert "ranked by both readings" in card
+    assert "ranked by both directions" in card
     assert ("by a decoder of its own" in card) == (decoder == "own")
     translator = Translator.from_pretrained(run.directory)
     texts, answers = ((tmp_path / f"{side}.txt").read_text(encoding="utf-8").split("\n")[:-1] for side in SIDES)

@@ -28,7 +28,7 @@ def ids_of(texts: list[str]) -> list[list[int]]:
 
 
 def one_pass(models: list[Transformer], source: list[int], framed: list[int]) -> float:
-    """The mean probability's logarithm of each token behind the first, added up."""
+    """The mean probability's logarithm of each token after the first, added up."""
     with torch.no_grad():
         logits = [one(torch.tensor([[*source, EOS]]), torch.tensor([framed[:-1]]))[0] for one in models]
     mean = torch.stack([one.softmax(-1) for one in logits]).mean(0).log()
@@ -41,8 +41,8 @@ def one_pass(models: list[Transformer], source: list[int], framed: list[int]) ->
 def test_targets_are_scored_as_the_search_scores_what_it_finds(
     members: int, decoder: str | None, changes: dict[str, float]
 ) -> None:
-    ends = {} if decoder is None else {"right_to_left": True, "right_to_left_decoder": decoder}
-    made = small.translator(small.word_pair(), members=members, **ends)
+    directions = {} if decoder is None else {"right_to_left": True, "right_to_left_decoder": decoder}
+    made = small.translator(small.word_pair(), members=members, **directions)
     translator = Translator(made.transformers, made.tokenizers, made.decoding, right_to_left=decoder is not None)
     options = translator.options({**changes, "no_repeat_ngram": 1})  # which no known target is held to
     found = known_hypotheses(translator.plan(options), sources_of(ids_of(SOURCES)), ids_of([*TARGETS[:-1], ""]))
@@ -51,10 +51,10 @@ def test_targets_are_scored_as_the_search_scores_what_it_finds(
         value = one_pass(made.transformers, source, [BOS, *target, EOS])
         assert one.log_probability == pytest.approx(value)
         if decoder is not None and changes["beam_size"] > 1:
-            turned = [for_direction(each, Direction.RIGHT_TO_LEFT) for each in made.transformers]
-            behind = one_pass(turned, source, [EOS, *target[::-1], BOS])
-            assert one.right_to_left == pytest.approx(behind)
-            value = (value + behind) / 2
+            right_to_left = [for_direction(each, Direction.RIGHT_TO_LEFT) for each in made.transformers]
+            backwards = one_pass(right_to_left, source, [EOS, *target[::-1], BOS])
+            assert one.right_to_left == pytest.approx(backwards)
+            value = (value + backwards) / 2
         else:
             assert one.right_to_left is None
         assert one.score == pytest.approx(hypothesis_score(value, len(target) + 1, options.length_penalty))

@@ -26,7 +26,7 @@ VERBS = (
 
 
 def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
-    """The command line with all its verbs, or some of them."""
+    """Return the command line with all its verbs, or some of them."""
     app = typer.Typer(
         name="dragoman",
         help="Train, run, judge and see through the encoder-decoder Transformer.",

@@ -87,7 +87,7 @@ Set = Annotated[
 
 
 def make_settings(values: Mapping[str, Any]) -> TrainConfig:
-    """The config file, then `--set`, then the named options.
+    """Return the settings of the config file, changed by `--set`, then by the named options.
 
     Args:
         values: the arguments of a verb by name; those that are settings of `data`, `model` or `training` have the
@@ -111,7 +111,7 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
 
 
 def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict[str, Any]:
-    """`--set`, then the named options.
+    """Return the decoding settings of `--set`, changed by the named options.
 
     Raises:
         ConfigError: another setting than one of decoding is among them.
@@ -140,7 +140,7 @@ def open_translator(
     engine: str,
     precision: str,
 ) -> tuple[Translator, DecodingConfig]:
-    """The translator of one model or several, and its search: the model's own, then `--set`, then the named options."""
+    """Return the translator of one model or several; the search is changed by `--set`, then named options."""
     from dragoman.translation import Translator
 
     translator = Translator.from_pretrained(
@@ -150,7 +150,7 @@ def open_translator(
 
 
 def input_lines(path: Path | None, output: Path | None = None) -> Iterator[str]:
-    """The lines of a file, or of standard input; how many were used up is told now and then.
+    """Yield the lines of a file, or of standard input; write to standard error now and then how many were used up.
 
     Args:
         path: the file; standard input if None.
@@ -166,7 +166,7 @@ def input_lines(path: Path | None, output: Path | None = None) -> Iterator[str]:
 
 
 def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:
-    """The same items, and now and then a line on standard error: how many were used up.
+    """Yield the same items, and write to standard error now and then how many were used up.
 
     Args:
         items: what is worked on.
@@ -180,7 +180,7 @@ def told(items: Iterable[T], what: str, total: int | None = None, *, output: Pat
 
 
 def tell(line: str) -> None:
-    """A line on standard error, at once; a reader who has gone away loses it, not the work."""
+    """Write a line to standard error at once; a reader who has gone away loses it, not the work."""
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
@@ -189,7 +189,7 @@ def tell(line: str) -> None:
 
 
 def argument_text(text: str) -> str:
-    """A text from the command line, whose bytes are UTF-8 whatever the locale made of them.
+    """Return a text from the command line, whose bytes are UTF-8 whatever the locale made of them.
 
     Raises:
         DataError: they are not.
@@ -203,7 +203,7 @@ def argument_text(text: str) -> str:
 
 
 def open_output(path: Path | None) -> Any:
-    """The file, compressed if it ends in .gz, or standard output: UTF-8 with LF line ends, whatever the locale says."""
+    """Open a file (compressed if it ends in .gz) or standard output as UTF-8 with LF line ends, whatever the locale."""
     if path is None:
         return open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False)
     opener = gzip.open if path.suffix == ".gz" else open
@@ -211,7 +211,7 @@ def open_output(path: Path | None) -> Any:
 
 
 def begun(items: Iterator[T], output: Path | None, source: Path | None) -> Iterator[T]:
-    """The same, the first of them made already: what is wrong before it is told before the output is opened.
+    """Return the same items, the first made already: what is wrong is said before the output is opened.
 
     Args:
         items: what will be written.
@@ -286,7 +286,7 @@ def check_directory(model: Path) -> None:
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
-    """JSON on standard output."""
+    """Print JSON on standard output."""
     from dragoman.files import json_text
 
     print(json_text(value, indent=indent))

@@ -56,7 +56,7 @@ def tune(
         str | None, typer.Option(help="Of a datastore, to try with each of these.", metavar="LIST")
     ] = None,
     right_to_left_weights: Annotated[
-        str | None, typer.Option(help="Of the reading from right to left, likewise.", metavar="LIST")
+        str | None, typer.Option(help="Of the right-to-left direction, likewise.", metavar="LIST")
     ] = None,
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,

@@ -69,7 +69,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     knn_weight: Rate | None = setting(
         default=None,
         description="Share of the datastore's neighbours in each prediction; if unset, the larger the nearer they are, "
-        "as found on held-out pairs.",
+        "chosen on held-out pairs.",
     )
     knn_neighbours: Hypotheses = setting(
         default=64, description="Neighbours of the datastore that are asked at each token.", unit="neighbours"

@@ -144,7 +144,7 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
 
     @property
     def has_two_decoders(self) -> bool:
-        """Whether one reads targets from their beginning and another one from their end."""
+        """Whether one decoder reads targets left to right and another one right to left."""
         return bool(self.right_to_left) and self.right_to_left_decoder == "own"
 
     def as_built(self) -> ModelConfig:

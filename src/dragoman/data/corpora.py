@@ -44,7 +44,7 @@ class Corpora:
 
     @classmethod
     def open(cls, config: TrainConfig) -> Corpora:
-        """The corpora that a config names; none is read yet.
+        """Return the corpora that a config names; none is read yet.
 
         Raises:
             ConfigError: there is nothing to train on, files are not of the sort that the family of model learns from,
@@ -69,14 +69,14 @@ class Corpora:
         return self.train, self.dev, self.test
 
     def report(self) -> CorpusReport | TextReport:
-        """What the doctor says."""
+        """Return the report on the corpora (`text.Report`), its warnings included."""
         look = text_report if self.is_text else corpus_report
         return look(self.train, *(part if part.files else None for part in (self.dev, self.test)))
 
     def train_tokenizers(
         self, kept: Iterable[Pair], config: TrainConfig, report: Callable[[str], None]
     ) -> TokenizerPair:
-        """Tokenizers for what is kept of the training part; those of masked models know `<mask>`."""
+        """Train tokenizers on what is kept of the training part; those of masked models know `<mask>`."""
         train = TokenizerPair.train_one if self.is_text else TokenizerPair.train
         return train(kept, config.tokenizer, mask=config.model.family == "masked", report=report)
 
@@ -89,7 +89,7 @@ class Corpora:
         *,
         given: bool,
     ) -> TokenizerPair:
-        """The tokenizers, with fuzzy matches from what is kept of the training part if the config asks for them.
+        """Return the tokenizers, with fuzzy matches from what is kept of the training part if the config asks for them.
 
         Where it leaves that open, a model to start from stays as it is, and else the corpus decides (`choose_matches`).
 
@@ -126,14 +126,14 @@ class Corpora:
     def encode(
         self, kept: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool
     ) -> Iterator[Encoded]:
-        """What is kept with its ids; `counts` is filled in."""
+        """Yield what is kept with its ids; `counts` is filled in."""
         if self.is_text:
             return encode_lines(kept, tokenizers.target, data, counts)
         return encode_pairs(kept, tokenizers, data, counts, limit_ratio=limit_ratio)
 
 
 def languages_of(config: TrainConfig) -> tuple[str | None, str | None]:
-    """Two-letter codes of source and target, given or guessed from the names of the files; a text has a target only."""
+    """Return the two-letter codes of source and target, given or guessed from file names; a text has a target only."""
     data = config.data
     if not config.model.learns_pairs:
         return None, data.target_language or guess_language(data.text)

@@ -30,12 +30,12 @@ class Counts:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Counts:
-        """From what `to_dict` gave."""
+        """Return the counts that `to_dict` made plain values of."""
         rest: dict[str, Any] = {name: value for name, value in values.items() if name != "dropped"}
         return cls(dropped=Counter(values["dropped"]), **rest)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {**asdict(self), "dropped": dict(self.dropped)}
 
     def clear(self) -> None:
@@ -63,7 +63,7 @@ class SeenKeys:
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> SeenKeys:
-        """The keys of some pairs."""
+        """Make the hashes of held-out pairs."""
         rows = [_keys(pair) for pair in pairs]
         return cls(tuple(frozenset(column) for column in zip(*rows, strict=True)))
 
@@ -78,7 +78,7 @@ def _keys(pair: Pair) -> list[int]:
 def drop_texts(
     pairs: Iterable[Pair], counts: Counts, *, drop_duplicates: bool = False, seen: SeenKeys | None = None
 ) -> Iterator[Pair]:
-    """The pairs without those that have an empty side and, on request, repetitions and overlaps.
+    """Yield the pairs without those that have an empty side and, on request, repetitions and overlaps.
 
     Args:
         pairs: what to filter; each is counted as read.
@@ -107,7 +107,7 @@ def drop_texts(
 def encode_pairs(
     pairs: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool = True
 ) -> Iterator[Encoded]:
-    """Each pair with its source and target ids, without those that are too long or too unequal in tokens.
+    """Yield each pair with its source and target ids, without those that are too long or too unequal in tokens.
 
     Args:
         pairs: what to encode.
@@ -129,7 +129,7 @@ def encode_pairs(
 
 
 def encode_lines(lines: Iterable[Pair], tokenizer: Tokenizer, data: DataConfig, counts: Counts) -> Iterator[Encoded]:
-    """Each line of a text with no source and its target ids; long ones left out, or cut into parts of like length.
+    """Yield each line of a text with no source and its target ids; long ones are left out or cut into like parts.
 
     Args:
         lines: what to encode.

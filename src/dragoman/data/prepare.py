@@ -28,7 +28,8 @@ from dragoman.config import Section, TrainConfig, file_keys
 from dragoman.config.values import Mistake, convert
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
-from dragoman.data.pools import POOL, PoolMaker, Pools
+from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
+from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError
@@ -63,7 +64,7 @@ class Prepared:
         held_out: whether the dev pairs were split off the training pairs.
         is_text: lines of a text, not pairs.
         key: hash of files and settings; equal keys, equal data.
-        pools: of which fuzzy matches are drawn in training; None without.
+        match_candidates: of which the fuzzy matches are drawn in training; None without.
         files: the hashes of the files that each setting named, in their order; of older data unknown.
     """
 
@@ -80,7 +81,7 @@ class Prepared:
     held_out: bool
     is_text: bool
     key: str
-    pools: Pools | None
+    match_candidates: MatchCandidates | None
     files: dict[str, list[str]]
 
     @classmethod
@@ -117,7 +118,9 @@ class Prepared:
             is_text=facts["is_text"],
             key=facts["key"],
             files=_hashes_by_setting(facts),
-            pools=None if matching is None else Pools.load(directory / POOL, matching, len(train)),
+            match_candidates=None
+            if matching is None
+            else MatchCandidates.load(directory / CANDIDATES_FILE, matching, len(train)),
         )
 
 
@@ -243,9 +246,9 @@ def _write_train(
 ) -> TokenStore:
     if matching is None:
         return TokenStore.write(folder / "train", pairs, vocabulary_size=size)
-    maker = PoolMaker(matching, report)
+    maker = CandidateFinder(matching, report)
     train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)
-    maker.pools().save(folder / POOL)
+    maker.match_candidates().save(folder / CANDIDATES_FILE)
     return train
 
 

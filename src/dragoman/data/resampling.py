@@ -46,13 +46,13 @@ class EpochStores:
     """
 
     def __init__(self, data: Prepared, settings: TrainingConfig) -> None:
-        self._plain, self._pools, self._seed = data.train, data.pools, settings.seed
+        self._plain, self._match_candidates, self._seed = data.train, data.match_candidates, settings.seed
         self._samplers = list(_samplers(data, settings))
         self._newest: tuple[int, TokenStore] | None = None
 
     def of(self, epoch: int) -> TokenStore:
-        """The pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
-        if not self._samplers and self._pools is None:
+        """Return the pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
+        if not self._samplers and self._match_candidates is None:
             return self._plain
         if self._newest is None or self._newest[0] != epoch:
             self._newest = (epoch, self._sampled(epoch))
@@ -60,8 +60,8 @@ class EpochStores:
 
     def _sampled(self, epoch: int) -> TokenStore:
         changed = {SIDES[one.side]: list(self._rows(one, epoch)) for one in self._samplers}
-        if self._pools is not None:
-            changed["source"] = list(self._pools.drawn(self._plain, self._seed, epoch))
+        if self._match_candidates is not None:
+            changed["source"] = list(self._match_candidates.drawn(self._plain, self._seed, epoch))
         return self._plain.with_rows(changed)
 
     def _rows(self, sampler: _Sampler, epoch: int) -> Iterator[list[int]]:
@@ -73,7 +73,7 @@ class EpochStores:
 
 
 def doubt_draws(settings: TrainingConfig) -> str | None:
-    """Why a run with these settings is not repeated and resumed bit for bit, if it draws pieces and is not."""
+    """Return why a run that draws pieces is not repeated and resumed bit for bit; None if it is."""
     if not (settings.bpe_dropout or settings.unigram_alpha):
         return None
     found = version("sentencepiece")

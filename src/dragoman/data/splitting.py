@@ -20,12 +20,12 @@ _WANTED = {
 
 
 def held_out_size(pairs: int) -> int:
-    """How many of so many pairs are held out: one in twenty, at least 1 and at most 1,000."""
+    """Return how many of so many pairs are held out: one in twenty, at least 1 and at most 1,000."""
     return min(max(pairs // 20, 1), MAX_HELD_OUT)
 
 
 def choose_held_out(pairs: Iterable[Pair], unit: Literal["pairs", "lines"] = "pairs") -> Callable[[Pair], bool]:
-    """A test for membership in the held-out part.
+    """Return a test for membership in the held-out part.
 
     Pairs are chosen by a hash of their source (case, punctuation and blanks aside). So the choice needs no seed, is the
     same in any order of the pairs, and no source is on both sides of it. At most half of the distinct sources are

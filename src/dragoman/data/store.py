@@ -49,11 +49,11 @@ class TokenStore:
         return len(self.source_lengths)
 
     def source(self, index: int) -> np.ndarray:
-        """Source ids of one pair: a read-only view, uint16 or uint32 [length]."""
+        """Return the source ids of one pair: a read-only view, uint16 or uint32 [length]."""
         return self._view("source", index)
 
     def target(self, index: int) -> np.ndarray:
-        """Target ids of one pair: a read-only view, uint16 or uint32 [length]."""
+        """Return the target ids of one pair: a read-only view, uint16 or uint32 [length]."""
         return self._view("target", index)
 
     def _view(self, side: str, index: int) -> np.ndarray:
@@ -63,7 +63,7 @@ class TokenStore:
         return self._tokens[side][offsets[index] : offsets[index + 1]]
 
     def with_rows(self, changed: Mapping[str, Sequence[Sequence[int]]]) -> TokenStore:
-        """The same pairs, in memory, with other ids on some sides.
+        """Return the same pairs, in memory, with other ids on some sides.
 
         Args:
             changed: for "source", "target" or both, the unframed ids of every pair.

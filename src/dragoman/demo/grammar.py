@@ -85,7 +85,7 @@ class Grammar:
         self.tables = lexicon.tables
 
     def expand(self, name: str, choose: Choose) -> Iterator[Sentence]:
-        """The sentences of a pattern, following at each choice the options that `choose` returns."""
+        """Yield the sentences of a pattern, following at each choice the options that `choose` returns."""
         pattern = self.tables.pattern[name]
         (slot,) = self.lexicon.predicates(pattern)
         needed = {role for role, must in pattern.slots.items() if must and role in ROLES}
@@ -96,7 +96,7 @@ class Grammar:
                     yield self._sentence(name, predicate, filled)
 
     def find(self, row: str) -> Sentence:
-        """The sentence that a row such as `habit bare cat eat bare fish stop` describes: a pattern and its fillers.
+        """Return the pattern and fillers that a row such as `habit bare cat eat bare fish stop` describes.
 
         Raises:
             DataError: there is no such sentence.
@@ -189,7 +189,7 @@ class Grammar:
 
 
 def load_grammar(path: str | Path | None = None) -> Grammar:
-    """The grammar in a file; the one that ships with the package if no path is given.
+    """Return the grammar in a file; the one that ships with the package if no path is given.
 
     Raises:
         DataError: the file cannot be read, is not TOML, or an entry does not hold; the entry is named.

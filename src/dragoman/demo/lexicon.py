@@ -141,7 +141,7 @@ class Lexicon:
         return set().union(*self._kinds.values())
 
     def select(self, category: str, *selectors: str | None) -> list[str]:
-        """The words of a category that fit every selector that is not None."""
+        """Return the words of a category that fit every selector that is not None."""
         key = (category, *selectors)
         if key not in self._selected:
             wanted = [{*selector.split()} for selector in selectors if selector is not None]
@@ -150,7 +150,7 @@ class Lexicon:
         return self._selected[key]
 
     def companions(self, category: str, selector: str | None, noun: str) -> list[str]:
-        """The words of a category that may stand with a noun: adjectives with their subjects, other words always."""
+        """Return the words of a category that may stand with a noun: adjectives with their subjects, others always."""
         frames = self.tables.frames
         kinds = self._kinds[noun]
         return [
@@ -160,12 +160,12 @@ class Lexicon:
         ]
 
     def heads(self, phrase: str, selector: str) -> list[str]:
-        """The words that fit a selector and may head a phrase."""
+        """Return the words that fit a selector and may head a phrase."""
         rule = self.tables.phrase[phrase]
         return self.select(rule.head, rule.pick.get(rule.head), selector)
 
     def shapes(self, selector: str, head: str) -> list[str]:
-        """The phrases that a selector names and another one's words may head, each as often as its share."""
+        """Return the phrases that a selector names and another one's words may head, each as often as its share."""
         if (selector, head) not in self._shapes:
             wanted = {*selector.split()}
             rules = [(name, rule) for name, rule in self.tables.phrase.items() if wanted & {name, *rule.kind.split()}]
@@ -175,7 +175,7 @@ class Lexicon:
         return self._shapes[selector, head]
 
     def predicates(self, pattern: Rule) -> list[str]:
-        """The slots of a pattern whose words have frames."""
+        """Return the slots of a pattern whose words have frames."""
         return [slot for slot in pattern.slots if self.tables.frames.keys() & self.tables.word.get(slot, {}).keys()]
 
     def check(self, holds: bool, entry: str, message: str, hint: str | None = None) -> None:
@@ -280,7 +280,7 @@ def _tables(tree: Mapping[str, object], file: str, text: str) -> Tables:
 
 
 def line_of(text: str, entry: str) -> int | None:
-    """The line, counted from 1, on which an entry starts as a key or as a table."""
+    """Return the line, counted from 1, on which an entry starts as a key or as a table."""
     name = re.escape(entry)
     found = re.search(rf"^(\[+[\w.]*\b{name}\]|{name} *=)", text, re.MULTILINE)
     return text.count("\n", 0, found.start()) + 1 if found else None

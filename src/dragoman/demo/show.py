@@ -37,7 +37,7 @@ class Demo:
 
 
 def demo_config(out: Path, corpus: Path, direction: str = "zh-en") -> TrainConfig:
-    """The settings of the demo: a small model, about two minutes on two cores."""
+    """Return the settings of the demo: a small model, about two minutes on two cores."""
     source, target = direction.split("-")
     files = {
         f"{part}{side}": [str(corpus / f"{name}.{language}")]

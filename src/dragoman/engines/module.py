@@ -57,14 +57,14 @@ class ModuleEngine:
 
     @torch.no_grad()
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
-        """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        """Return log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         return _log_softmax(self.model.step(state, tokens)), state
 
     @torch.no_grad()
     def step_with_outputs(
         self, state: Any, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], Any]:
-        """`step`, and between log-probabilities and state what the decoder gives to the generator."""
+        """As `step`, with the decoder's outputs between log-probabilities and state."""
         outputs = self.model.hidden_step(state, tokens)
         return _log_softmax(self.model.generator(outputs)), outputs, state
 
@@ -72,7 +72,7 @@ class ModuleEngine:
     def token_log_probabilities(
         self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
-        """Teacher forcing: log-probability of each token of the framed target after its first, in one pass.
+        """Return the log-probability of each token of the framed target after its first, in one teacher-forced pass.
 
         The vocabulary is computed for some positions at a time, so memory does not grow with the batch.
         """
@@ -90,7 +90,7 @@ class ModuleEngine:
 def added_positions(
     model: Transformer | CausalLM, side: str, start: int, length: int
 ) -> Float[Tensor, "{length} d_model"]:
-    """What a model adds to the vectors of so many tokens, the first of which stands at position `start`.
+    """Return what a model adds to the vectors of so many tokens, the first of which stands at position `start`.
 
     Args:
         model: with positions added to its embeddings.

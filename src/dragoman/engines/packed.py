@@ -114,7 +114,7 @@ class PackedEngine(ModuleEngine):
 
     @torch.no_grad()
     def step(self, state: StepCache, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], StepCache]:
-        """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        """Return log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         log_probs, _, state = self.step_with_outputs(state, tokens)
         return log_probs, state
 
@@ -122,7 +122,7 @@ class PackedEngine(ModuleEngine):
     def step_with_outputs(
         self, state: StepCache, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], StepCache]:
-        """`step`, and between log-probabilities and state what the decoder gives to the generator."""
+        """As `step`, with the decoder's outputs between log-probabilities and state."""
         outputs = state.step(tokens, self._newest)
         return self._generator(outputs).log_softmax(-1), outputs, state
 
@@ -141,7 +141,7 @@ class PackedEngine(ModuleEngine):
     def token_log_probabilities(
         self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
-        """Teacher forcing: log-probability of each token of the framed target after its first."""
+        """Return the log-probability of each token of the framed target after its first, teacher-forced."""
         return exact_log_probabilities(self, sources, target)
 
     def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
@@ -152,7 +152,7 @@ class PackedEngine(ModuleEngine):
 
 
 def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
-    """A linear map over the last dimension, its weights packed."""
+    """Pack the weights of a linear map over the last dimension; return the map."""
     bias = matrix.bias
     if precision == "int8":
         weight, scale = quantised(matrix.weight)
@@ -168,7 +168,7 @@ def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
 
 
 def quantised(x: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, "rows 1"]]:
-    """Each row as bytes from -127 to 127, and what they are multiplied by to give the row back, nearly."""
+    """Return each row as bytes from -127 to 127, and the factors that give the rows back, nearly."""
     most = x.abs().amax(-1, keepdim=True)
     factor = torch.where(most > NOTHING, LARGEST / most, 0.0)
     return (x * factor).round().to(torch.int8), most / LARGEST

@@ -17,18 +17,18 @@ class Steps(Protocol):
     """What is needed of an engine."""
 
     def start(self, sources: SourceBatch) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
-        """Log-probabilities of the token after `tokens`, and the next state."""
+        """Return the log-probabilities of the token after `tokens`, and the next state."""
         ...
 
 
 def exact_log_probabilities(
     engine: ModuleEngine, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
 ) -> Float[Tensor, "batch labels"]:
-    """Log-probability of each token of the framed target after its first.
+    """Return the log-probability of each token of the framed target after its first.
 
     In float32 by the modules in one pass; in other precisions step by step, as the engine's own searches find it.
     """
@@ -40,7 +40,7 @@ def exact_log_probabilities(
 def serial_log_probabilities(
     engine: Steps, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
 ) -> Float[Tensor, "batch labels"]:
-    """Log-probability of each token of the framed target after its first, exactly as a search finds it."""
+    """Return the log-probability of each token of the framed target after its first, exactly as a search finds it."""
     state = engine.start(sources)
     columns = []
     for index in range(target.shape[1] - 1):

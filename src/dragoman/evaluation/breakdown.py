@@ -31,7 +31,7 @@ class GroupScore:
     scores: tuple[Score, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         scores = {one.name: {"value": one.value, "low": one.low, "high": one.high} for one in self.scores}
         return {"label": self.label, "lines": self.lines, "scores": scores}
 
@@ -61,7 +61,7 @@ class Breakdown:
     errors: ErrorKinds | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "length_of": self.length_of,
             "length_unit": self.length_unit,
@@ -130,7 +130,7 @@ def break_down(
 
 
 def length_groups(references: Sequence[tuple[str, ...]], sources: Sequence[str] | None) -> tuple[str, list[LineGroup]]:
-    """Unit and groups by the length of the sources, or of the first references where there are none.
+    """Return unit and groups by the length of the sources, or of the first references where there are none.
 
     Raises:
         DataError: there are not as many sources as references.
@@ -143,7 +143,7 @@ def length_groups(references: Sequence[tuple[str, ...]], sources: Sequence[str] 
 
 
 def rows_of(measured: Measurement, group: LineGroup) -> Measurement:
-    """The same measurement of some lines only."""
+    """Return the measurement of some of the lines only."""
     return replace(measured, statistics=measured.statistics[list(group.rows)])
 
 

@@ -39,7 +39,7 @@ class SentencePair:
     source: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; a source that is not known is left out."""
+        """Return plain values, for JSON; a source that is not known is left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -70,7 +70,7 @@ class Contrast:
     better_b: tuple[SentencePair, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "length_of": self.length_of,
             "length_unit": self.length_unit,

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 
 def edit_distance(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """The fewest insertions, deletions and substitutions that turn `left` into `right` (Levenshtein).
+    """Return the fewest insertions, deletions and substitutions that turn `left` into `right` (Levenshtein).
 
     A column of the classical table is held as two sets of bits, where the distance goes up by one and where it goes
     down by one, and each symbol of `right` moves a whole column at once (Myers 1999, in the form of Hyyrö 2003).

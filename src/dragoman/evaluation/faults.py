@@ -102,7 +102,7 @@ def find_faults(
 
 
 def longest_repeat(words: Sequence[Hashable]) -> Repeat:
-    """The n-gram of 100 words at most that stands most often in a row, the shortest of several; (0, 1) if none does."""
+    """Return the n-gram (n <= 100) that stands most often in a row, and how often; (0, 1) if none repeats."""
     best = Repeat(0, 1)
     for size in range(1, min(_MOST_WORDS, len(words) // 2) + 1):
         if size * (best.times + 1) > len(words):

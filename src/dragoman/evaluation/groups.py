@@ -24,7 +24,7 @@ class LineGroup:
 
 
 def group_by_length(texts: Sequence[str]) -> tuple[str, list[LineGroup]]:
-    """The unit of length, "words" or "characters", and at most `GROUPS` groups of about the same number of lines.
+    """Return the unit of length ("words", "characters") and at most `GROUPS` groups of about as many lines each.
 
     Characters (white space aside) are counted where most lines are single words. Lines of one length stay together.
     """
@@ -43,7 +43,7 @@ def group_by_length(texts: Sequence[str]) -> tuple[str, list[LineGroup]]:
 
 
 def group_by_unknown(unknown: Sequence[int]) -> list[LineGroup]:
-    """Lines by how many pieces of their source the model's vocabulary lacks: none, one, more."""
+    """Return groups of lines by how many pieces of their source the vocabulary lacks: none, one, more."""
     labels = ("none", "1", "2 or more")
     rows: list[list[int]] = [[] for _ in labels]
     for row, count in enumerate(unknown):

@@ -109,11 +109,11 @@ class Measurement:
     note: str | None = None
 
     def value(self) -> float:
-        """The score of the whole corpus, in percent."""
+        """Return the score of the whole corpus, in percent."""
         return self.aggregate(self.statistics.sum(axis=0).tolist())
 
     def values(self, sums: Float64[np.ndarray, "samples counts"]) -> Float64[np.ndarray, " samples"]:
-        """The score of each resampled corpus, given the sum of its rows."""
+        """Return the score of each resampled corpus, given the sum of its rows."""
         return np.array([self.aggregate(row) for row in sums.tolist()], dtype=np.float64)
 
 

@@ -10,7 +10,7 @@ References = Sequence[str] | Sequence[Sequence[str]]
 
 
 def group_references(sources: Sequence[str], references: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Joins the lines that share a source: the form of a dictionary with several pronunciations for a word.
+    """Join the lines that share a source: the form of a dictionary with several pronunciations for a word.
 
     Returns:
         The distinct sources in order of first appearance, and for each its distinct references in their order.
@@ -31,7 +31,7 @@ def group_references(sources: Sequence[str], references: Sequence[str]) -> tuple
 
 
 def reference_lists(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
-    """The references of each hypothesis as a tuple, whichever way they were given.
+    """Return the references of each hypothesis as a tuple, whichever way they were given.
 
     Raises:
         DataError: there is nothing to score, the counts differ, a line has no reference, or all references are blank.

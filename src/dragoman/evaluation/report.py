@@ -30,7 +30,7 @@ _SHOWN = 6
 
 
 def breakdown_tables(breakdown: Breakdown) -> list[Table]:
-    """A breakdown as tables that keep within 80 columns, if need be without intervals."""
+    """Return a breakdown as tables that keep within 80 columns, if need be without intervals."""
     by = f"By {breakdown.length_of} length"
     tables = [_groups(by, breakdown.length_unit, breakdown.by_length)]
     if breakdown.by_unknown:
@@ -50,7 +50,7 @@ def breakdown_tables(breakdown: Breakdown) -> list[Table]:
 
 
 def contrast_tables(contrast: Contrast) -> list[Table]:
-    """A contrast as tables that keep within 80 columns."""
+    """Return a contrast as tables that keep within 80 columns."""
     rows = tuple(
         (label, f"{test.a.lines:,}", _number(test.a.value), _number(test.b.value),
          f"{_signed(test.difference)} [{_signed(test.low)}, {_signed(test.high)}]", f"{test.p_randomisation:.3f}")
@@ -76,12 +76,12 @@ def contrast_tables(contrast: Contrast) -> list[Table]:
 
 
 def worst_text(worst: WorstSentences) -> str:
-    """Sentences for the terminal, worst first."""
+    """Return sentences for the terminal, worst first."""
     return "\n\n".join([f"Worst by {worst.label}", *map(_worst_lines, worst.sentences)])
 
 
 def leads_text(contrast: Contrast) -> str:
-    """Sentences for the terminal: where A is ahead, then where B is."""
+    """Return sentences for the terminal: where A is ahead, then where B is."""
     parts = []
     for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
         parts.append(f"Where {name} is ahead by {contrast.sentence_metric}" + ("" if pairs else ": nowhere"))
@@ -96,7 +96,7 @@ def markdown_report(
     *,
     system: str | None = None,
 ) -> str:
-    """Scores, the system they are of if it is known, tables and sentences as one Markdown page."""
+    """Return the scores, the system they are of if it is known, tables and sentences as one Markdown page."""
     parts = ["# Evaluation", *([] if system is None else [f"Of {_literal(system)}"])]
     parts.append("\n".join(f"- {_literal(str(one))}" for one in scores))
     if breakdown is not None:
@@ -107,7 +107,7 @@ def markdown_report(
 
 
 def comparison_report(comparison: Comparison, contrast: Contrast) -> str:
-    """A paired test, tables and sentences as one Markdown page."""
+    """Return a paired test, tables and sentences as one Markdown page."""
     parts = ["# Comparison", _literal(str(comparison)), *(one.to_markdown() for one in contrast_tables(contrast))]
     for name, pairs in (("A", contrast.better_a), ("B", contrast.better_b)):
         heading = f"### Where {name} is ahead by {contrast.sentence_metric}"
@@ -135,8 +135,8 @@ def _line_table(title: str, what: str, names: Mapping[str, str], found: Faults |
     return Table(title, (what, "outputs", "line numbers"), tuple(rows))
 
 
-def _with_interval(one: Score) -> str:
-    return _number(one.value) + ("" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]")
+def _with_interval(score: Score) -> str:
+    return _number(score.value) + ("" if score.low is None else f" [{score.low:.2f}, {score.high:.2f}]")
 
 
 def _number(value: float) -> str:
@@ -147,14 +147,14 @@ def _signed(value: float) -> str:
     return f"{value:+z.2f}"
 
 
-def _worst_lines(one: SentenceScore) -> str:
-    texts = [("hypothesis", one.hypothesis), *(("reference", text) for text in one.references)]
-    return _labelled(f"line {one.line}: {one.value:.2f}", one.source, texts)
+def _worst_lines(sentence: SentenceScore) -> str:
+    texts = [("hypothesis", sentence.hypothesis), *(("reference", text) for text in sentence.references)]
+    return _labelled(f"line {sentence.line}: {sentence.value:.2f}", sentence.source, texts)
 
 
-def _pair_lines(one: SentencePair) -> str:
-    texts = [("A", one.hypothesis_a), ("B", one.hypothesis_b), *(("reference", text) for text in one.references)]
-    return _labelled(f"line {one.line}: A {one.a:.2f}, B {one.b:.2f}", one.source, texts)
+def _pair_lines(pair: SentencePair) -> str:
+    texts = [("A", pair.hypothesis_a), ("B", pair.hypothesis_b), *(("reference", text) for text in pair.references)]
+    return _labelled(f"line {pair.line}: A {pair.a:.2f}, B {pair.b:.2f}", pair.source, texts)
 
 
 def _labelled(head: str, source: str | None, texts: Sequence[tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 def bootstrap_sums(
     statistics: Float64[np.ndarray, "lines counts"], *, samples: int, seed: int
 ) -> Float64[np.ndarray, "samples counts"]:
-    """Sums of the rows of test sets drawn with replacement, as many lines each (Efron 1979; Koehn 2004).
+    """Return the sums of the rows of test sets drawn with replacement, as many lines each (Efron 1979; Koehn 2004).
 
     Two systems' counts side by side in one matrix are drawn together, which makes the bootstrap paired.
     """
@@ -28,7 +28,7 @@ def swapped_sums(
     samples: int,
     seed: int,
 ) -> tuple[Float64[np.ndarray, "samples counts"], Float64[np.ndarray, "samples counts"]]:
-    """Sums of two systems whose lines were exchanged at the toss of a coin (approximate randomisation, Noreen 1989)."""
+    """Return sums of two systems, lines exchanged at random (approximate randomisation, Noreen 1989)."""
     generator = np.random.default_rng(seed)
     given = np.empty((samples, first.shape[1]))
     for row in given:
@@ -37,6 +37,6 @@ def swapped_sums(
 
 
 def interval(values: Float64[np.ndarray, " samples"], confidence: float) -> tuple[float, float]:
-    """The percentile interval that holds the middle `confidence` of the values."""
+    """Return the percentile interval that holds the middle `confidence` of the values."""
     low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

@@ -24,20 +24,20 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def to_text(self) -> str:
-        """Columns as wide as their cells, two blanks between them."""
+        """Return the table in plain text: columns as wide as their cells, two blanks between them."""
         lines = [self.header, *self.rows]
         widths = [max(_columns(line[i]) for line in lines) for i in range(len(self.header))]
         return "\n".join([self.title, *(_aligned(line, widths) for line in lines)])
 
     def to_markdown(self) -> str:
-        """A heading of the third level and a table."""
+        """Return the table in Markdown, under a heading of the third level."""
         rule = ["---", *["---:"] * (len(self.header) - 1)]
         lines = [self.header, rule, *self.rows]
         return f"### {self.title}\n\n" + "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 
 
 def fits(table: Table) -> bool:
-    """Whether its text keeps within `WIDTH` columns."""
+    """Return whether the text of a table keeps within `WIDTH` columns."""
     return all(_columns(line) <= WIDTH for line in table.to_text().split("\n"))
 
 

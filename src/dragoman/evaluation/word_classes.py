@@ -46,7 +46,7 @@ class WordClass:
         return 200 * self.matched / max(self.in_references + self.in_outputs, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {**asdict(self), "recall": self.recall, "precision": self.precision, "f1": self.f1}
 
 
@@ -57,7 +57,7 @@ def word_classes(
     frequencies: Mapping[str, int] | None = None,
     lowercase: bool = False,
 ) -> list[WordClass]:
-    """The classes that the references have words of, rarest first.
+    """Return the classes that the references have words of, rarest first.
 
     Of several references, that with the most words in common with the output counts.
 

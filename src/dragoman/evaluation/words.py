@@ -15,7 +15,7 @@ _CHUNK = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+")
 
 
 def split_words(line: str) -> list[str]:
-    """What white space separates, punctuation at its ends apart; of scripts without spaces each character."""
+    """Return the words of a line: split at white space and punctuation; of scripts without spaces each character."""
     words: list[str] = []
     for chunk in _CHUNK.findall(line):
         first, last = 0, len(chunk)
@@ -29,7 +29,7 @@ def split_words(line: str) -> list[str]:
 
 
 def count_words(lines: Iterable[str], *, lowercase: bool = False) -> Counter[str]:
-    """How often each word stands in the lines."""
+    """Return how often each word stands in the lines."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(split_words(line.lower() if lowercase else line))

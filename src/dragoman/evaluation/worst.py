@@ -35,7 +35,7 @@ class SentenceScore:
     source: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; a source that is not known is left out."""
+        """Return plain values, for JSON; a source that is not known is left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -52,7 +52,7 @@ class WorstSentences:
     sentences: tuple[SentenceScore, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"metric": self.label, "sentences": [one.to_dict() for one in self.sentences]}
 
 

@@ -5,23 +5,33 @@ from dragoman.inspection.explain import explain
 from dragoman.inspection.pictures import attention_grid, attention_map
 from dragoman.inspection.shapes import Plan, explain_config, read_model_config
 from dragoman.inspection.stage import Stage
-from dragoman.inspection.trace import Candidate, Chance, Check, Position, Recalled, Step, Text, Trace, Voice
+from dragoman.inspection.trace import (
+    Candidate,
+    Check,
+    Neighbour,
+    Position,
+    RankedHypothesis,
+    Retrieval,
+    Step,
+    Text,
+    Trace,
+)
 from dragoman.inspection.trace_pictures import draw_trace
 from dragoman.inspection.translation import draw_translation
 
 __all__ = [
     "Candidate",
-    "Chance",
     "Check",
+    "Neighbour",
     "Picture",
     "Plan",
     "Position",
-    "Recalled",
+    "RankedHypothesis",
+    "Retrieval",
     "Stage",
     "Step",
     "Text",
     "Trace",
-    "Voice",
     "attention_grid",
     "attention_map",
     "draw_trace",

@@ -20,7 +20,7 @@ PADDING = 2
 MAX_COPIED = 50_000_000
 _OBSERVED = "logits of the pass that is shown = logits of a pass that nobody observes"
 _SERIAL = "logits in row t of one pass over all positions = logits of step t with a cache"
-_PADDED = f"logits of the text alone = logits with {PADDING} <pad> behind it, as beside a longer text"
+_PADDED = f"logits of the text alone = logits with {PADDING} <pad> after it, as beside a longer text"
 
 Model = Transformer | CausalLM | MaskedLM
 

@@ -51,7 +51,7 @@ class Picture:
 
 
 def draw(path: str | Path, text: str, make: Callable[[], Any], *, title: str | None = None) -> Picture:
-    """Lets `make` build a figure with fonts for the text, gives it a title, and writes it.
+    """Draw a figure that `make` builds, with fonts for the text and a title, and write it.
 
     Args:
         path: the file; its suffix chooses the format: `.png`, `.svg` or `.pdf`.
@@ -76,7 +76,7 @@ def draw(path: str | Path, text: str, make: Callable[[], Any], *, title: str | N
 
 
 def checked_path(path: str | Path) -> Path:
-    """The path of a picture, once its format is one that can be written.
+    """Return the path of a picture, once its format is known to be one that can be written.
 
     Raises:
         DragomanError: it is not.
@@ -88,7 +88,7 @@ def checked_path(path: str | Path) -> Path:
 
 
 def label(piece: str) -> str:
-    """A piece as it can be printed: spaces and control characters visible, very long ones cut."""
+    """Return a piece as it can be printed: spaces and control characters visible, very long ones cut."""
     shown = "".join("␣" if c in " ▁" else c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
     return shown if len(shown) <= 24 else shown[:23] + "…"
 

@@ -38,7 +38,7 @@ class Call:
 
 @contextmanager
 def captured(model: nn.Module) -> Iterator[list[Call]]:
-    """The calls of all modules inside the `with` block, in the order in which they end: parts before their whole."""
+    """Capture the calls of all modules inside the `with` block, in the order in which they end: parts first."""
     catcher = _Catcher(model)
     with ExitStack() as undo:
         for module in model.modules():

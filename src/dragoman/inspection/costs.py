@@ -24,7 +24,7 @@ class Cost:
 
 
 def costs_of(config: ModelConfig, sizes: Mapping[str, int]) -> tuple[Cost, ...]:
-    """Multiply-adds of one pass over all positions: matrix products only, which is nearly everything.
+    """Return the multiply-adds of one pass over all positions: matrix products only, which is nearly everything.
 
     Args:
         config: the model's.
@@ -78,7 +78,7 @@ def _cross(sizes: Mapping[str, int]) -> Iterator[Cost]:
 
 
 def step_cost(config: ModelConfig, sizes: Mapping[str, int]) -> int:
-    """Multiply-adds of one step with a cache, when `tgt` positions are keys: one query in every layer.
+    """Return the multiply-adds of one step with a cache, when `tgt` positions are keys: one query in every layer.
 
     Args:
         config: of a model with a decoder.

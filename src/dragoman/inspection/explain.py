@@ -16,24 +16,24 @@ from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.gaps import explain_filling
-from dragoman.inspection.ranking import candidates, ranked_by
-from dragoman.inspection.recalling import recall
+from dragoman.inspection.neighbours import retrievals
+from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import (
     MAX_PIECES,
     Subject,
-    chance_of,
-    chances,
+    candidate_of,
     check_length,
     checked_text,
     encode,
     framed,
+    top_candidates,
 )
 from dragoman.inspection.trace import Position, Step, Text, Trace
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.language.loading import family_of
 from dragoman.markov import MarkovModel
-from dragoman.memory import Remembering
+from dragoman.memory import KnnModel
 from dragoman.nn import MaskedLM
 from dragoman.search import SearchRequest, search
 from dragoman.search.request import changed_options
@@ -45,7 +45,7 @@ from dragoman.translation import Translator
 _WITH_DATASTORE = (
     "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
 )
-_FROM_BOTH_ENDS = "The beam was ranked by both readings; stages and steps are those from left to right."
+_BOTH_DIRECTIONS = "The beam was ranked by both directions; stages and steps are those of the left-to-right one."
 _IN_CIRCLES = "The search went in circles: shown is what a second one found, which repeats no tokens (`loop_guard`)."
 
 
@@ -58,7 +58,7 @@ def explain(
     max_length: int | None = None,
     device: str = "auto",
 ) -> Trace:
-    """Everything that happens to a text on its way through a trained model.
+    """Explain a text: return everything that happens to it on its way through a trained model.
 
     An encoder-decoder translates the text; a decoder-only model continues it; a masked model fills its `<mask>`.
 
@@ -139,16 +139,17 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     inputs = pad_rows([given.ids], translator.device)
     subject = Subject(model, sources.ids, inputs, Sides("transformer", read.pieces, given.pieces), text)
     own = serial_logits(model, sources.ids, pad_rows([frame_target(written)[:-1]], translator.device))[0].cpu()
-    steps, notes, both = _steps(tokenizers.target, own, written), (), translator.backend.torch.remembering(options)
-    if isinstance(both, Remembering) and both.weight > 0:
-        recalled = recall(both, sources, own.to(sources.device), written, tokenizers.target)
-        steps = [replace(step, recalled=one) for step, one in zip(steps, recalled, strict=True)]
+    steps, notes = _steps(tokenizers.target, own, written), ()
+    searched = translator.backend.torch.next_token_model(options)
+    if isinstance(searched, KnnModel) and searched.weight > 0:
+        found_near = retrievals(searched, sources, own.to(sources.device), written, tokenizers.target)
+        steps = [replace(step, retrieval=one) for step, one in zip(steps, found_near, strict=True)]
         notes = (_WITH_DATASTORE,)
-    notes += (_FROM_BOTH_ENDS,) if plan.right_to_left_share else ()
+    notes += (_BOTH_DIRECTIONS,) if plan.right_to_left_share else ()
     notes += (_IN_CIRCLES,) if again else ()
     trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
     wanted = None if target is None else plan.known([read_source], [shown])[0]
-    ranking = candidates(found, wanted, tokenizers.target.decode, options)
+    ranking = ranked_hypotheses(found, wanted, tokenizers.target.decode, options)
     trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, plan.right_to_left_share))
     if target is None:
         return trace
@@ -174,7 +175,7 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
     trace = subject.trace(None, given, output, search=_search_name(options), steps=steps)
-    ranking = candidates(found, None, lambda one: completer.text(text, prompt, one), options)
+    ranking = ranked_hypotheses(found, None, lambda one: completer.text(text, prompt, one), options)
     return replace(trace, ranking=ranking, ranked_by=ranked_by(options, 0.0))
 
 
@@ -203,8 +204,8 @@ def _steps(
         Step(
             number=place + 1 - first,
             given=tuple(given[: place + 1]),
-            top=chances(tokenizer, logits[place]),
-            chosen=chance_of(tokenizer, logits[place], token),
+            top=top_candidates(tokenizer, logits[place]),
+            chosen=candidate_of(tokenizer, logits[place], token),
         )
         for place, token in enumerate(framed_ids[1:])
         if place >= first
@@ -221,8 +222,8 @@ def _positions(
     pieces = tokenizer.pieces(framed_ids)
     found = []
     for place, label in enumerate(framed_ids[1:]):
-        right = chance_of(tokenizer, parallel[place], label)
-        other = chance_of(tokenizer, serial[place], label)
-        [likeliest] = chances(tokenizer, parallel[place], 1)
+        right = candidate_of(tokenizer, parallel[place], label)
+        other = candidate_of(tokenizer, serial[place], label)
+        [likeliest] = top_candidates(tokenizer, parallel[place], 1)
         found.append(Position(pieces[place], right.piece, right.probability, other.probability, right.rank, likeliest))
     return tuple(found)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dragoman.inspection.capture import captured
 from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import Subject, chance_of, chances, check_length, encode, framed
+from dragoman.inspection.subject import Subject, candidate_of, check_length, encode, framed, top_candidates
 from dragoman.inspection.trace import Step, Trace
 from dragoman.language import Filler
 from dragoman.language.filling import split_at_gaps, with_gaps
@@ -15,7 +15,7 @@ from dragoman.text.tokenizer import SPECIALS
 
 
 def explain_filling(filler: Filler, text: str) -> Trace:
-    """The stages of the first pass over a text, and one step for each gap; without a gap, the stages alone.
+    """Return the stages of the first pass over a text, and one step for each gap; without a gap, the stages alone.
 
     Raises:
         DataError: the text is empty or longer than 256 pieces.
@@ -47,8 +47,10 @@ def _fill(filler: Filler, text: str) -> tuple[list[Step], list[int], list[int], 
     for number, (ids, rows) in enumerate(zip(given, logits, strict=True), 1):
         gaps = [place for place, token in enumerate(ids) if token == tokenizer.mask]
         gap, token = _surest(rows)
-        chosen = chance_of(tokenizer, rows[gap], token)
-        steps.append(Step(number, tuple(tokenizer.pieces(ids)), chances(tokenizer, rows[gap]), chosen, gaps[gap]))
+        chosen = candidate_of(tokenizer, rows[gap], token)
+        steps.append(
+            Step(number, tuple(tokenizer.pieces(ids)), top_candidates(tokenizer, rows[gap]), chosen, gaps[gap])
+        )
         last = [*ids[: gaps[gap]], token, *ids[gaps[gap] + 1 :]]
     return steps, given[0], last, filling.text
 

@@ -31,7 +31,7 @@ def attention_map(
     *,
     title: str | None = None,
 ) -> Picture:
-    """Draws one attention matrix, with the weights written into the cells where there is room.
+    """Draw one attention matrix, with the weights written into the cells where there is room.
 
     Args:
         weights: a row for each query and a column for each key, from 0 to 1; NaN leaves a cell hatched.
@@ -58,7 +58,7 @@ def attention_grid(
     title: str | None = None,
     columns: int | None = None,
 ) -> Picture:
-    """Draws the matrices of several heads (or layers) side by side, on one scale of colours.
+    """Draw the matrices of several heads (or layers) side by side, on one scale of colours.
 
     Args:
         weights: one matrix for each head, as for `attention_map`.
@@ -182,7 +182,7 @@ def _draw_cells(axes: Any, matrix: np.ndarray, top: float, cell: float) -> Any:
 
 
 def letters(sources: list[str], cell: float) -> tuple[float, bool]:
-    """The size of the labels in points, and whether those above the columns must lean to fit."""
+    """Return the size of the labels in points, and whether those above the columns must lean to fit."""
     room = cell * _POINTS
     size = min(11.0, max(5.0, 0.7 * room))
     upright = min(size, 0.85 * room / max(_ems(label) for label in sources))
@@ -190,7 +190,7 @@ def letters(sources: list[str], cell: float) -> tuple[float, bool]:
 
 
 def label_axes(axes: Any, sources: list[str], targets: list[str], *, cell: float, size: float, leaning: bool) -> None:
-    """Pieces above the columns and beside the rows; every n-th only where cells are smaller than letters."""
+    """Label columns and rows with pieces; only every n-th where cells are smaller than letters."""
     stride = math.ceil(size / (cell * _POINTS))
     style: dict[str, Any] = {"fontsize": size, "color": INK, "parse_math": False}
     if leaning:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.inspection.trace import Candidate
+from dragoman.inspection.trace import RankedHypothesis
 from dragoman.search.hypothesis import Hypothesis, hypothesis_score
 
 
-def candidates(
+def ranked_hypotheses(
     found: Sequence[Hypothesis],
     target: Hypothesis | None,
     text: Callable[[Sequence[int]], str],
     options: DecodingConfig,
-) -> tuple[Candidate, ...]:
-    """The outputs of a search, best first, the target in its place; none where there is nothing to rank.
+) -> tuple[RankedHypothesis, ...]:
+    """Return the outputs of a search, best first, the target in its place; none where there is nothing to rank.
 
     Args:
         found: best first.
@@ -23,29 +23,29 @@ def candidates(
         text: the string of some ids.
         options: of the search.
     """
-    if target is not None and target.tokens not in [one.tokens for one in found]:
-        found = sorted([*found, target], key=lambda one: -one.score)
+    if target is not None and target.tokens not in [hypothesis.tokens for hypothesis in found]:
+        found = sorted([*found, target], key=lambda hypothesis: -hypothesis.score)
     elif len(found) < 2 and target is None:
         return ()
     wanted = None if target is None else target.tokens
     return tuple(
-        Candidate(
-            text=text(one.tokens),
-            length=len(one.tokens) + 1,
-            log_probability=one.log_probability,
-            right_to_left=one.right_to_left,
-            alone=_alone(one, options),
-            score=one.score,
-            found=one is not target,
-            wanted=one.tokens == wanted,
+        RankedHypothesis(
+            text=text(hypothesis.tokens),
+            length=len(hypothesis.tokens) + 1,
+            log_probability=hypothesis.log_probability,
+            right_to_left=hypothesis.right_to_left,
+            alone=_alone(hypothesis, options),
+            score=hypothesis.score,
+            found=hypothesis is not target,
+            wanted=hypothesis.tokens == wanted,
         )
-        for one in found
+        for hypothesis in found
     )
 
 
-def _alone(one: Hypothesis, options: DecodingConfig) -> float:
+def _alone(hypothesis: Hypothesis, options: DecodingConfig) -> float:
     alpha, formula = options.length_penalty, options.length_penalty_formula
-    return hypothesis_score(one.log_probability, len(one.tokens) + 1, alpha, formula)
+    return hypothesis_score(hypothesis.log_probability, len(hypothesis.tokens) + 1, alpha, formula)
 
 
 def ranked_by(options: DecodingConfig, share: float) -> str:

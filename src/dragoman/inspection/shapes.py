@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "big": {**_PAPER, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
 }
 LARGEST = 1 << 16
-_OTHER_DECODER = "the decoder that reads targets from their end is in the parameters, its pass in nothing else"
+_OTHER_DECODER = "the right-to-left decoder is in the parameters, its pass in nothing else"
 _LAYER = re.compile(r"\.layers\.\d+\.")
 
 
@@ -106,7 +106,7 @@ class Plan:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "format": 1, "model": self.config.to_dict(none=False), "sizes": dict(self.sizes),
             "stages": [stage.to_dict() for stage in self.stages],
@@ -117,12 +117,12 @@ class Plan:
         }  # fmt: skip
 
     def lines(self) -> list[str]:
-        """The same as tables in plain text."""
+        """Return the plan as tables in plain text."""
         return list(_lines(self))
 
 
 def explain_config(config: ModelConfig, *, src: int = 10, tgt: int = 10, batch: int = 1) -> Plan:
-    """Shape arithmetic for any configuration, without weights.
+    """Return the shape arithmetic of any configuration, without weights.
 
     Args:
         config: sizes left unset are the paper's base model, its vocabulary included.
@@ -199,7 +199,7 @@ def _parameters(blueprint: Blueprint[Place]) -> tuple[Parameter, ...]:
 
 
 def read_model_config(items: Sequence[str]) -> ModelConfig:
-    """A configuration from its parts; later ones win.
+    """Return a configuration from its parts; later ones win.
 
     Args:
         items: each `base` or `big` (paper table 3), a TOML file with a `[model]` section, a model directory, or

@@ -55,7 +55,7 @@ class Stage:
         return f"[{', '.join(named)}]"
 
     def of_head(self, head: int) -> Stage:
-        """The same for one head, from 0; itself if it has no heads."""
+        """Return the stage for one head, from 0; itself if it has no heads."""
         if "heads" not in self.dims:
             return self
         place = self.dims.index("heads")
@@ -64,7 +64,7 @@ class Stage:
         return replace(self, shape=shape, values=values, heads=(head,))
 
     def to_dict(self, *, numbers: bool = True) -> dict[str, Any]:
-        """Plain values, for JSON; `numbers` is whether the tensor's values are among them."""
+        """Return plain values, for JSON; `numbers` is whether the tensor's values are among them."""
         tree: dict[str, Any] = {"name": self.name, "dims": list(self.dims), "shape": list(self.shape)}
         tree |= {"what": self.what, "rows": list(self.rows), "columns": list(self.columns)}
         if self.picked:
@@ -84,7 +84,7 @@ def make_stage(
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Stage:
-    """A stage of these numbers, or of their shape alone where the tensor is on the meta device."""
+    """Return a stage of these numbers, or of their shape alone where the tensor is on the meta device."""
     kept = None if values.is_meta else values.detach().cpu()
     shape = tuple(values.shape)
     heads = tuple(range(shape[1])) if "heads" in dims else ()
@@ -114,16 +114,16 @@ class Sides:
     target: tuple[str, ...] = ()
 
     def length(self, path: str) -> str:
-        """`src` or `tgt`: the name of the length of what stands at this path."""
+        """Return the name of the length of what stands at this path: `src` or `tgt`."""
         root = path.partition(".")[0]
         return "src" if self.family == "masked" or root in ("source_embedding", "encoder") else "tgt"
 
     def pieces(self, length: str) -> tuple[str, ...]:
-        """What stands at the positions of the side whose length has this name."""
+        """Return what stands at the positions of the side whose length has this name."""
         return self.source if length == "src" else self.target
 
     def vocabulary(self, path: str) -> str:
-        """The name of the size of the vocabulary that this part uses."""
+        """Return the name of the size of the vocabulary that this part uses."""
         if self.family != "transformer":
             return "vocab"
         return "source_vocab" if path.startswith("source_embedding") else "target_vocab"

@@ -32,7 +32,7 @@ _ACTIVATIONS = {"relu": "max(0, x)", "gelu": "x · Φ(x)", "silu": "x / (1 + e�
 
 
 def find_stages(model: nn.Module, calls: Sequence[Call], sides: Sides) -> list[Stage]:
-    """The stages of what was captured, in the order in which they were computed.
+    """Return the stages of what was captured, in the order in which they were computed.
 
     Args:
         model: whose calls they are.

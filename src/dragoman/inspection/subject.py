@@ -15,7 +15,7 @@ from dragoman.inspection.capture import captured
 from dragoman.inspection.masks import mask_stages
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
-from dragoman.inspection.trace import Chance, Step, Text, Trace
+from dragoman.inspection.trace import Candidate, Step, Text, Trace
 from dragoman.models import count_parameters
 from dragoman.search.hypothesis import check_numbers
 from dragoman.text.tokenizer import Tokenizer
@@ -45,7 +45,7 @@ class Subject:
     text: str
 
     def run(self) -> list[Stage]:
-        """The stages of one observed pass, with the masks before the first layer.
+        """Return the stages of one observed pass, with the masks before the first layer.
 
         Raises:
             ModelError: the model gives NaN.
@@ -63,7 +63,7 @@ class Subject:
 
     @torch.no_grad()
     def positions(self) -> Float[Tensor, "positions d_model"] | None:
-        """The first rows of the table of positions."""
+        """Return the first rows of the table of positions."""
         for name in ("source_embedding", "embedding"):
             add = getattr(getattr(self.model, name, None), "positions", None)
             if add is not None:
@@ -82,7 +82,7 @@ class Subject:
         steps: Sequence[Step],
         notes: tuple[str, ...] = (),
     ) -> Trace:
-        """A trace of what the pass, the search and the checks found."""
+        """Return a trace of what the pass, the search and the checks found."""
         stages = self.run()
         return Trace(
             family=self.sides.family,
@@ -102,7 +102,7 @@ class Subject:
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text without its frame.
+    """Return the ids of a text without its frame.
 
     Raises:
         DataError: there is nothing in it, or too much.
@@ -134,19 +134,19 @@ def check_length(ids: Sequence[int]) -> None:
 
 
 def framed(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> Text:
-    """A text with the pieces of its ids."""
+    """Return a text with the pieces of its ids."""
     return Text(text, tuple(tokenizer.pieces(ids)), tuple(ids))
 
 
-def chances(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], count: int = TOP) -> tuple[Chance, ...]:
-    """The likeliest entries, likeliest first."""
+def top_candidates(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], count: int = TOP) -> tuple[Candidate, ...]:
+    """Return the likeliest candidates of the vocabulary for the next piece, likeliest first."""
     values, ids = logits.softmax(-1).topk(min(count, len(logits)))
     pieces = tokenizer.pieces(ids.tolist())
     found = zip(pieces, ids.tolist(), values.tolist(), strict=True)
-    return tuple(Chance(piece, token, value, rank) for rank, (piece, token, value) in enumerate(found, 1))
+    return tuple(Candidate(piece, token, value, rank) for rank, (piece, token, value) in enumerate(found, 1))
 
 
-def chance_of(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], token: int) -> Chance:
-    """One entry, with its rank."""
+def candidate_of(tokenizer: Tokenizer, logits: Float[Tensor, " vocab"], token: int) -> Candidate:
+    """Return one entry of the vocabulary as a candidate, with its probability and rank."""
     probability = float(logits.softmax(-1)[token])
-    return Chance(tokenizer.pieces([token])[0], token, probability, 1 + int((logits > logits[token]).sum()))
+    return Candidate(tokenizer.pieces([token])[0], token, probability, 1 + int((logits > logits[token]).sum()))

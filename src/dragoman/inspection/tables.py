@@ -17,7 +17,7 @@ _LONGEST = 16
 
 
 def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: int = 2) -> list[str]:
-    """Rows as lines, each column as wide as its widest cell.
+    """Return rows as lines, each column as wide as its widest cell.
 
     Args:
         rows: cells; shorter rows end early.
@@ -38,14 +38,14 @@ def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: in
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return how many columns of a terminal a text takes."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text in lines of at most so many columns, cut between words where there are blanks; [] if it is empty."""
+    """Return a text as lines of at most so many columns, cut at blanks where there are some; [] if it is empty."""
     from rich.cells import chop_cells
 
     printed = printable(text)
@@ -54,25 +54,25 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def shown(piece: str) -> str:
-    """A piece as it can be printed: control characters visible, long ones cut."""
+    """Return a piece as it can be printed: control characters visible, long ones cut."""
     text = printable(piece)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def printable(text: str) -> str:
-    """A text on one line, its control characters visible."""
+    """Return a text on one line, its control characters visible."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def number(value: float) -> str:
-    """Three decimals; `0` only for what is exactly 0, such as a masked weight."""
+    """Return three decimals; `0` only for what is exactly 0, such as a masked weight."""
     if value == 0:
         return "0"
     return f"{value:.3f}" if abs(value) < 10_000 else f"{value:.2e}"
 
 
 def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6, say: bool = True) -> Iterator[str]:
-    """The numbers of a stage, at most `count` in a row, with a line on what is left out.
+    """Yield the numbers of a stage, at most `count` in a row, with a line on what is left out.
 
     Args:
         stage: with or without values.

@@ -36,8 +36,8 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Chance:
-    """A piece that may come next.
+class Candidate:
+    """A candidate token: a piece that may come next.
 
     Attributes:
         piece: as it is written.
@@ -53,8 +53,8 @@ class Chance:
 
 
 @dataclass(frozen=True)
-class Voice:
-    """A piece for which the nearest states of a datastore speak.
+class Neighbour:
+    """A piece that followed some of the nearest states of a datastore.
 
     Attributes:
         piece: as it is written.
@@ -70,18 +70,18 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Recalled:
-    """What a datastore says at one step.
+class Retrieval:
+    """What a datastore adds to one step (kNN-MT).
 
     Attributes:
-        weight: of what it says; the model's own probabilities have the rest.
+        weight: of the neighbours; the model's own probabilities have the rest.
         together: the probability of the chosen piece by both.
-        voices: the loudest first.
+        neighbours: those with the largest shares, largest first.
     """
 
     weight: float
     together: float
-    voices: tuple[Voice, ...]
+    neighbours: tuple[Neighbour, ...]
 
 
 @dataclass(frozen=True)
@@ -94,27 +94,27 @@ class Step:
         top: the likeliest pieces, likeliest first.
         chosen: what the search took.
         place: of a masked model, the position of the gap that was filled, from 0.
-        recalled: what the model's datastore says, if it has one.
+        retrieval: what the model's datastore adds, if it has one.
     """
 
     number: int
     given: tuple[str, ...]
-    top: tuple[Chance, ...]
-    chosen: Chance
+    top: tuple[Candidate, ...]
+    chosen: Candidate
     place: int | None = None
-    recalled: Recalled | None = None
+    retrieval: Retrieval | None = None
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RankedHypothesis:
     """An output that a search finished, or the target that was given, and what it is ranked by.
 
     Attributes:
         text: the string.
         length: its pieces, and `</s>`.
         log_probability: natural logarithm, from left to right.
-        right_to_left: the same, read from the end; None where outputs are ranked by one reading.
-        alone: the score by the reading from left to right alone.
+        right_to_left: the same by the right-to-left decoder; None where outputs are ranked by one direction.
+        alone: the score by the left-to-right direction alone.
         score: what outputs are ranked by.
         found: whether the search finished it.
         wanted: whether it is the target that was given.
@@ -148,7 +148,7 @@ class Position:
     parallel: float
     serial: float
     rank: int
-    likeliest: Chance
+    likeliest: Candidate
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Trace:
     search: str
     stages: tuple[Stage, ...]
     steps: tuple[Step, ...] = ()
-    ranking: tuple[Candidate, ...] = ()
+    ranking: tuple[RankedHypothesis, ...] = ()
     ranked_by: str = ""
     training: tuple[Position, ...] = ()
     checks: tuple[Check, ...] = ()
@@ -220,7 +220,7 @@ class Trace:
         return tuple(stage.name for stage in self.stages)
 
     def stage(self, name: str) -> Stage:
-        """The stage of this name.
+        """Return the stage of this name.
 
         Raises:
             ConfigError: there is none.
@@ -231,7 +231,7 @@ class Trace:
         raise self._unknown(name)
 
     def select(self, *names: str, layer: int | None = None, head: int | None = None) -> Trace:
-        """The same trace with some of its stages only.
+        """Return the trace with some of its stages only.
 
         Args:
             names: of stages; or what the dotted names begin with (`encoder.layers.0`), or patterns (`*.weights`); or
@@ -287,7 +287,7 @@ class Trace:
         )
 
     def to_dict(self, *, numbers: bool = True) -> dict[str, Any]:
-        """Everything that is selected as plain values, for JSON.
+        """Return everything that is selected as plain values, for JSON.
 
         Args:
             numbers: whether the values of the stages are among them.
@@ -309,7 +309,7 @@ class Trace:
         return tree | {"notes": list(self.notes)}
 
     def json(self, *, numbers: bool = True, pictures: Sequence[str] = ()) -> Iterator[str]:
-        """`to_dict` as JSON in pieces, a stage at a time: the numbers of a large model fill memory, all at once.
+        """Yield `to_dict` as JSON in pieces, a stage at a time: the numbers of a large model fill memory, all at once.
 
         Args:
             numbers: whether the values of the stages are among them.
@@ -323,7 +323,7 @@ class Trace:
         yield "]}"
 
     def lines(self, *, numbers: int | None = None) -> list[str]:
-        """The trace as a walk-through in plain text.
+        """Return the trace as a walk-through in plain text.
 
         Args:
             numbers: values shown of each row; 0 shows shapes only. If None, a whole trace is told in short, and a

@@ -26,7 +26,7 @@ _PAPER = {"schedule": "paper", "learning_rate": 1.0, "warmup_steps": 4000, "max_
 
 
 def draw_trace(trace: Trace, directory: str | Path, *, format: str = "png") -> list[Picture]:
-    """Draws what is selected of a trace, a file for each picture, and returns them in the order of the walk.
+    """Draw what is selected of a trace, a file for each picture, and returns them in the order of the walk.
 
     `positions`, `masks`, one for each attention (`encoder.layers.0.self_attention`), `schedule`, `label-smoothing`.
     The last two show the run's own settings where they are known, else the paper's.
@@ -91,7 +91,7 @@ def _attention(stage: Stage, path: Path) -> Picture:
 
 
 def position_picture(table: Float[Tensor, "positions d_model"], path: str | Path) -> Picture:
-    """Draws a table of positions: a row for each position, a column for each dimension.
+    """Draw a table of positions: a row for each position, a column for each dimension.
 
     Args:
         table: numbers from -1 to 1.
@@ -115,7 +115,7 @@ def position_picture(table: Float[Tensor, "positions d_model"], path: str | Path
 
 
 def mask_picture(masks: list[Stage], path: str | Path) -> Picture:
-    """Draws masks side by side: dark where a query may look at a key.
+    """Draw masks side by side: dark where a query may look at a key.
 
     Args:
         masks: stages whose values are true or false, with pieces for columns.
@@ -160,7 +160,7 @@ def _pieces_at(axes: Any, stage: Stage, cell: float) -> None:
 
 
 def schedule_picture(training: TrainingConfig, d_model: int, path: str | Path, *, title: str | None = None) -> Picture:
-    """Draws the learning rate of every update and marks the end of the warm-up.
+    """Draw the learning rate of every update and marks the end of the warm-up.
 
     Args:
         training: with learning rate and warm-up set.
@@ -203,8 +203,8 @@ def _smoothed(trace: Trace) -> tuple[list[tuple[str, int]], Float[Tensor, " voca
     labels = [*zip(trace.target.pieces, trace.target.ids, strict=True)][1:]
     labels.append((trace.output.pieces[-1], trace.output.ids[-1]))
     first = trace.steps[0]
-    place = len(first.given) - 1  # behind the prompt, if there was one
-    likely = [(chance.piece, chance.id) for chance in first.top]
+    place = len(first.given) - 1  # after the prompt, if there was one
+    likely = [(candidate.piece, candidate.id) for candidate in first.top]
     entries = list(dict.fromkeys([labels[place], *likely, *labels[place:]]))[:BARS]
     return entries, probabilities[0, place], labels[place][1]
 
@@ -216,7 +216,7 @@ def smoothing_picture(
     smoothing: float,
     path: str | Path,
 ) -> Picture:
-    """Draws what a position is trained towards, beside what the model says there, on a logarithmic scale.
+    """Draw what a position is trained towards, beside what the model says there, on a logarithmic scale.
 
     Args:
         entries: pieces and ids to show.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
-from dragoman.inspection.trace import PARTS, Candidate, Step, Text, Trace
+from dragoman.inspection.trace import PARTS, RankedHypothesis, Step, Text, Trace
 
 WIDTH = 100
 # Of a selection, unless it is said.
@@ -32,7 +32,7 @@ _CHAPTERS = (
 
 
 def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
-    """The lines of `Trace.lines`."""
+    """Yield the lines of `Trace.lines`."""
     yield from _head(trace)
     whole = trace.parts == PARTS
     chapter = 1
@@ -178,23 +178,24 @@ def _steps(trace: Trace) -> Iterator[str]:
     for step in trace.steps:
         likely = [*step.top, *([step.chosen] if step.chosen.rank > len(step.top) else [])]
         found = [
-            f"{'▸' if one.id == step.chosen.id else ' '}{shown(one.piece)} {one.probability:.4f}" for one in likely
+            f"{'▸' if candidate.id == step.chosen.id else ' '}{shown(candidate.piece)} {candidate.probability:.4f}"
+            for candidate in likely
         ]
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
-    yield from _recalled(trace.steps)
+    yield from _retrieved(trace.steps)
 
 
-def _recalled(steps: Sequence[Step]) -> Iterator[str]:
+def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
     rows = []
     for step in steps:
-        if step.recalled is None:
+        if step.retrieval is None:
             continue
-        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.recalled.together:.4f}"]
-        begin.append(f"{step.recalled.weight:.2f}")
-        for voice in step.recalled.voices:
-            piece = f"{'▸' if voice.id == step.chosen.id else ' '}{shown(voice.piece)} {voice.share:.4f}"
-            rows.append([*begin, piece, textwrap.shorten(printable(voice.target), _TARGET, placeholder=" …")])
+        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.retrieval.together:.4f}"]
+        begin.append(f"{step.retrieval.weight:.2f}")
+        for neighbour in step.retrieval.neighbours:
+            piece = f"{'▸' if neighbour.id == step.chosen.id else ' '}{shown(neighbour.piece)} {neighbour.share:.4f}"
+            rows.append([*begin, piece, textwrap.shorten(printable(neighbour.target), _TARGET, placeholder=" …")])
             begin = ["", "", ""]
     if rows:
         yield ""
@@ -210,30 +211,32 @@ def _ranking(trace: Trace) -> Iterator[str]:
     both = trace.ranking[0].right_to_left is not None
     yield from _wrapped(f"score = {trace.ranked_by}, the length with </s>; ▸ is written.", 3)
     if both:
-        yield "   P→ is read from left to right, P← from the end, → alone is the score without the latter."
+        yield "   P→ is left to right, P← right to left, → alone is the score without the latter."
     yield ""
     rows = [["", "score", *(["→ alone", "log P→", "log P←"] if both else ["log P"]), "length"]]
-    written = next(one for one in trace.ranking if one.found)
-    for place, one in enumerate(trace.ranking, 1):
-        mark = "▸" if one is written else " "
-        values = [one.score, *([one.alone] if both else []), one.log_probability]
-        values += [one.right_to_left] if one.right_to_left is not None else []
-        rows.append([f"{mark} {place}{' target' if one.wanted else ''}", *map(number, values), str(one.length)])
+    written = next(hypothesis for hypothesis in trace.ranking if hypothesis.found)
+    for place, hypothesis in enumerate(trace.ranking, 1):
+        mark = "▸" if hypothesis is written else " "
+        values = [hypothesis.score, *([hypothesis.alone] if both else []), hypothesis.log_probability]
+        values += [hypothesis.right_to_left] if hypothesis.right_to_left is not None else []
+        rows.append(
+            [f"{mark} {place}{' target' if hypothesis.wanted else ''}", *map(number, values), str(hypothesis.length)]
+        )
     first, *numbers = table(rows, 3)
     yield first
     room = WIDTH - cells(max(numbers, key=cells)) - 2
-    for line, one in zip(numbers, trace.ranking, strict=True):
-        begin, *others = folded(one.text, room) or [""]
+    for line, hypothesis in zip(numbers, trace.ranking, strict=True):
+        begin, *others = folded(hypothesis.text, room) or [""]
         yield f"{line}  {begin}"
         for more in others:
             yield " " * (cells(line) + 2) + more
     yield from _verdict(trace.ranking, written)
 
 
-def _verdict(ranking: Sequence[Candidate], written: Candidate) -> Iterator[str]:
-    """Whose error it is that the target was not written; without one, what the second reading changed."""
-    wanted = next((one for one in ranking if one.wanted), None)
-    first = max((one for one in ranking if one.found), key=lambda one: one.alone)
+def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis) -> Iterator[str]:
+    """Whose error it is that the target was not written; without one, what the right-to-left direction changed."""
+    wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
+    first = max((hypothesis for hypothesis in ranking if hypothesis.found), key=lambda hypothesis: hypothesis.alone)
     if wanted is None:
         line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
     elif wanted is written:

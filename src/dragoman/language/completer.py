@@ -56,7 +56,7 @@ class Completer:
 
     @classmethod
     def of(cls, loaded: LanguageModel, path: str | Path) -> Completer:
-        """With a model that is loaded already, from `path`.
+        """Make a completer of a model that is loaded already, from `path`.
 
         Raises:
             ModelError: it is neither a decoder-only model nor a Markov model.
@@ -67,7 +67,7 @@ class Completer:
         return cls(loaded.model, loaded.tokenizer, loaded.decoding)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """The model's decoding options with some changed, checked together.
+        """Return the model's decoding options with some changed, checked together.
 
         Raises:
             ConfigError: one is unknown, or wrong, or for encoder-decoders.
@@ -79,7 +79,7 @@ class Completer:
     def complete(
         self, prompts: Sequence[str], options: DecodingConfig | None = None, *, first: int = 0
     ) -> list[list[Alternative]]:
-        """The `n_best` continuations of each prompt, best first; each text begins with the prompt.
+        """Return the `n_best` continuations of each prompt, best first; each text begins with the prompt.
 
         A prompt is text and nothing else, whatever it says. `<unk>` is never written. The maximum length counts the
         prompt's tokens. Scores count them too.
@@ -102,7 +102,7 @@ class Completer:
     def complete_lines(
         self, lines: Iterable[str], options: DecodingConfig | None = None, *, chunk: int = 2048
     ) -> Iterator[list[Alternative]]:
-        """`complete` for a stream of prompts, `chunk` at a time, in order."""
+        """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order."""
         done = 0
         for some in chunks(lines, chunk):
             yield from self.complete(some, options, first=done)
@@ -145,7 +145,7 @@ class Completer:
         )
 
     def text(self, prompt: str, prefix: Sequence[int], tokens: Sequence[int]) -> str:
-        """A completion as text: the prompt as it was written, then what its ids go on with.
+        """Return a completion as text: the prompt as it was written, then what its ids go on with.
 
         Args:
             prompt: as it was given; an unknown word of it stays what it is.
@@ -164,7 +164,7 @@ class Completer:
 def load_completer(
     path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
 ) -> Completer | Filler:
-    """What completes with the model of a directory: a `Filler` if it is a masked model, else a `Completer`.
+    """Load what completes with the model of a directory: a `Filler` if it is a masked model, else a `Completer`.
 
     Raises:
         ModelError: it is an encoder-decoder, or damaged.
@@ -182,7 +182,7 @@ def format_outputs(
     n_best: bool = False,
     as_json: bool = False,
 ) -> Iterator[str]:
-    """The lines to print for one prompt, without their ends.
+    """Yield the lines to print for one prompt, without their ends.
 
     A prompt from a file gives a line: its best output, or with `n_best` a line `number TAB score TAB text` for each
     (for fillings: probability). One that stands alone gives its outputs as they are, fillings with their probability

@@ -50,12 +50,12 @@ class Filling:
     piece_probabilities: tuple[float, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 def split_at_gaps(text: str) -> list[str]:
-    r"""The parts of a text between its gaps, `\<mask>` made plain: one part more than there are gaps.
+    r"""Return the parts of a text between its gaps, `\<mask>` made plain: one part more than there are gaps.
 
     >>> split_at_gaps("the <mask> sat")
     ['the ', ' sat']
@@ -76,7 +76,7 @@ def split_at_gaps(text: str) -> list[str]:
 
 
 def escape_gaps(text: str) -> str:
-    r"""The text to give for a text without gaps, whatever it says: `split_at_gaps` gives it back as one part.
+    r"""Return the text to give for a text without gaps, whatever it says: `split_at_gaps` gives it back as one part.
 
     Examples:
         >>> print(escape_gaps("write <mask>"))
@@ -126,7 +126,7 @@ class Filler:
         return cls(loaded.model, loaded.tokenizer)
 
     def n_best(self, changes: Mapping[str, Any]) -> int:
-        """How many fillings are asked for, among decoding settings that were given; 1 if it is not said.
+        """Return how many fillings are asked for, among decoding settings that were given; 1 if it is not said.
 
         Raises:
             ConfigError: another setting is among them.
@@ -137,7 +137,7 @@ class Filler:
         return changes.get("n_best", 1)
 
     def fill(self, texts: Sequence[str], *, n_best: int = 1, first: int = 0) -> list[list[Filling]]:
-        r"""The likeliest fillings of each text, best first.
+        r"""Return the likeliest fillings of each text, best first.
 
         Each pass of the model fills one gap: the one that it is surest of, given what is filled already (Ghazvininejad
         et al. 2019 fill so, in larger steps); so one gap takes one pass, and its fillings are the likeliest pieces.
@@ -164,7 +164,7 @@ class Filler:
         ]
 
     def fill_lines(self, lines: Iterable[str], *, n_best: int = 1, chunk: int = 2048) -> Iterator[list[Filling]]:
-        """`fill` for a stream of texts, `chunk` at a time, in order."""
+        """Yield what `fill` returns for a stream of texts, `chunk` at a time, in order."""
         done = 0
         for some in chunks(lines, chunk):
             yield from self.fill(some, n_best=n_best, first=done)

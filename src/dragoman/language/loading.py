@@ -36,7 +36,7 @@ class LanguageModel:
 
 
 def family_of(path: Path) -> str:
-    """The family of the model in a directory: as its config says, or "Markov".
+    """Return the family of the model in a directory: as its config says, or "Markov".
 
     Raises:
         ModelError: there is no model, or its config is damaged.

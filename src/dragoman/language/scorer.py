@@ -45,7 +45,7 @@ class TextScore:
     token_scores: tuple[float, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, which has no infinity: None stands for the logarithm of 0."""
+        """Return plain values, for JSON, which has no infinity: None stands for the logarithm of 0."""
         return finite(asdict(self))
 
 
@@ -56,10 +56,10 @@ class TextSummary:
     Attributes:
         log_probability: of all texts together.
         lines: how many texts.
-        tokens: how many were foretold: pieces, and the `</s>` of each text unless `pseudo`.
+        tokens: how many were predicted: pieces, and the `</s>` of each text unless `pseudo`.
         words: words between blanks, and one for the end of each text unless `pseudo`.
         bytes: UTF-8 bytes, and one for the end of each text (its line feed) unless `pseudo`.
-        unknown: pieces that the vocabulary lacks. They are foretold as `<unk>`, whatever they were, which is easier:
+        unknown: pieces that the vocabulary lacks. They are predicted as `<unk>`, whatever they were, which is easier:
             where there are any, only models with the same vocabulary compare.
         pseudo: the log-probabilities are those of a masked model.
     """
@@ -74,7 +74,7 @@ class TextSummary:
 
     @classmethod
     def of(cls, score: TextScore | PairScore) -> TextSummary:
-        """The sums of one text, or of the target of one pair."""
+        """Return the sums of one text, or of the target of one pair."""
         text = score.text if isinstance(score, TextScore) else score.target
         ends = len(score.token_scores) - len(score.tokens)
         counts = len(score.token_scores), len(text.split()) + ends, len(text.encode()) + ends
@@ -107,13 +107,13 @@ class TextSummary:
         return -self.log_probability / count if count else math.nan
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
+        """Return plain values, for JSON, the rates included; None for what is infinite, or not to be had."""
         rates = {name: getattr(self, name) for name in ("perplexity", "word_perplexity", "bits_per_byte")}
         return finite({**asdict(self), **rates})
 
     def __str__(self) -> str:
         if not self.tokens:
-            return f"{self.lines:,} lines, in which there is nothing to foretell"
+            return f"{self.lines:,} lines, in which there is nothing to predict"
         pseudo, counted = ("pseudo-", "") if self.pseudo else ("", ", </s> counted")
         sort = "pseudo-log-likelihood" if self.pseudo else "log-probability"
         total = f"{self.lines:,} lines, {sort} {self.log_probability:.4f}"
@@ -129,7 +129,7 @@ class TextScorer:
     """Scores texts with a decoder-only model, a Markov model or a masked model.
 
     A masked model has no probability of a text. It gives the pseudo-log-likelihood (Salazar et al. 2020): each token is
-    masked once and foretold from all others, in as many rows as the text has tokens. It compares masked models, not
+    masked once and predicted from all others, in as many rows as the text has tokens. It compares masked models, not
     with the others.
 
     Args:
@@ -159,7 +159,7 @@ class TextScorer:
         return isinstance(self.model, MaskedLM)
 
     def score(self, texts: Sequence[str], *, first: int = 0) -> list[TextScore]:
-        """How likely the model finds each text.
+        """Return how likely the model finds each text.
 
         Args:
             texts: any number of strings; batch mates change nothing.
@@ -183,14 +183,14 @@ class TextScorer:
         ]
 
     def score_lines(self, lines: Iterable[str], *, chunk: int = 2048) -> Iterator[TextScore]:
-        """`score` for a stream of texts, `chunk` at a time, in order."""
+        """Yield what `score` returns for a stream of texts, `chunk` at a time, in order."""
         done = 0
         for some in chunks(lines, chunk):
             yield from self.score(some, first=done)
             done += len(some)
 
     def summary(self, texts: Iterable[str]) -> TextSummary:
-        """Perplexity and bits per byte of many texts together."""
+        """Return perplexity and bits per byte of many texts together."""
         return summarize(self.score_lines(texts))
 
     def _values(self, encoded: Sequence[list[int]]) -> list[list[float]]:
@@ -229,7 +229,7 @@ class TextScorer:
 
 
 def summarize(scores: Iterable[TextScore | PairScore]) -> TextSummary:
-    """The sums over scores; of pairs, over their targets."""
+    """Return the sums over scores; of pairs, over their targets."""
     found = TextSummary()
     for one in scores:
         found += TextSummary.of(one)
@@ -250,10 +250,10 @@ def _exp(value: float) -> float:
     return math.inf if value >= 700.0 else math.exp(value)
 
 
-def format_score(one: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
-    """The line to print for one score, without its end: the log-probability, with `tokens` a TAB and `piece:value`s."""
+def format_score(score: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
+    """Return the line to print for a score: the log-probability; with `tokens` a TAB and `piece:value`s."""
     if as_json:
-        return json_text(asdict(one))
-    pieces = zip_longest(one.tokens, one.token_scores, fillvalue=SPECIALS[MASKED_SPECIALS.eos])
+        return json_text(asdict(score))
+    pieces = zip_longest(score.tokens, score.token_scores, fillvalue=SPECIALS[MASKED_SPECIALS.eos])
     detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
-    return f"{one.log_probability:.4f}{detail}"
+    return f"{score.log_probability:.4f}{detail}"

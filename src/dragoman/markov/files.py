@@ -29,7 +29,7 @@ def write_model(directory: Path, settings: Mapping[str, Any], tensors: Mapping[s
 
 
 def read_model(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings and the tensors by name.
+    """Return the settings and the tensors by name.
 
     Raises:
         ModelError: a file is missing, damaged, or not of a format we know.

@@ -14,7 +14,7 @@ Sequences = Sequence[Sequence[int]]
 
 
 def framed(sequences: Sequences, vocab: int) -> Iterator[np.ndarray]:
-    """`<s>`, the ids and `</s>` of each sequence.
+    """Return each sequence as `<s>`, its ids and `</s>`.
 
     Raises:
         DataError: there is none, or an id is outside the vocabulary.
@@ -29,7 +29,7 @@ def framed(sequences: Sequences, vocab: int) -> Iterator[np.ndarray]:
 
 
 def word_events(sequences: Sequences, vocab: int, order: int) -> Iterator[np.ndarray]:
-    """context * vocab + next word, the context being the last `order` words; `<pad>` where there are fewer."""
+    """Return context * vocab + next word, the context being the last `order` words; `<pad>` where there are fewer."""
     for row in framed(sequences, vocab):
         padded = np.concatenate([np.full(max(order - 1, 0), PAD), row])
         size = len(row) - 1
@@ -40,12 +40,12 @@ def word_events(sequences: Sequences, vocab: int, order: int) -> Iterator[np.nda
 
 
 def pair_events(sequences: Sequences, vocab: int) -> Iterator[np.ndarray]:
-    """context * vocab + next word, a context for each pair of an earlier word and the last one (see `paired`)."""
+    """Return context * vocab + next word, a context for each pair of an earlier word and the last (see `paired`)."""
     return (paired(row, vocab)[0] for row in framed(sequences, vocab))
 
 
 def paired(row: np.ndarray, vocab: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of a framed sequence as (earlier * vocab + last) * vocab + next word, and where each last word stands.
+    """Return the pairs of a framed sequence as (earlier * vocab + last) * vocab + next, and each last word's place.
 
     A word that stands there twice makes one pair. `<s>` precedes everything and would tell nothing: it is the earlier
     word only where there is no other, and `<pad>` is where the last word is `<s>` itself.

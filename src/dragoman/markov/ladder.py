@@ -15,12 +15,12 @@ RUNGS: tuple[type[MarkovModel], ...] = (ZerothOrder, FirstOrder, SecondOrder, Sk
 
 
 def is_markov(directory: str | Path) -> bool:
-    """Whether a directory says that it holds a Markov model."""
+    """Return whether a directory says that it holds a Markov model."""
     return (Path(directory) / SETTINGS).exists()
 
 
 def load(directory: str | Path) -> MarkovModel:
-    """The model that a directory holds, of whichever kind.
+    """Return the model that a directory holds, of whichever kind.
 
     Raises:
         ModelError: a file is missing or damaged, or of an unknown kind.

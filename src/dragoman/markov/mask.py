@@ -20,7 +20,7 @@ sum at the present weights (Jensen's inequality for log V, a tangent for -log S)
 minorise-maximise algorithm (Hunter and Lange 2004), like expectation maximisation without a rate of learning.
 
 One weight per pair is much to learn: from some ten thousand sentences few features are convicted, and held-out text is
-foretold no better than without the mask. A Transformer makes its mask of few numbers per word (QKᵀ) instead.
+predicted no better than without the mask. A Transformer makes its mask of few numbers per word (QKᵀ) instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LEAST = 1e-4
 
 
 def learn_mask(sequences: Sequences, pairs: Transitions, first: Transitions) -> Float[Tensor, " pairs"]:
-    """What the vote of each feature is multiplied by, from 0 to 1.
+    """Return what the vote of each feature is multiplied by, from 0 to 1.
 
     Args:
         sequences: unframed ids.
@@ -78,7 +78,7 @@ class Ballots:
 
     @classmethod
     def collect(cls, sequences: Sequences, pairs: Transitions, first: Transitions) -> Ballots:
-        """The ballots of some sequences; arguments as in `learn_mask`."""
+        """Return the ballots of some sequences; arguments as in `learn_mask`."""
         vocab = pairs.vocab
         keys, events, words, seen, ballots = [], [], [], 0, 0
         for row in framed(sequences, vocab):
@@ -96,18 +96,18 @@ class Ballots:
         return cls(features[known], which, shares[known], alone.nan_to_num(0.0).clamp(min=_LEAST))
 
     def tally(self, mask: Float[Tensor, " features"]) -> tuple[Float[Tensor, " events"], Float[Tensor, " events"]]:
-        """V, the votes for the word that came, and S, all votes, of each event."""
+        """Return V, the votes for the word that came, and S, all votes, of each event."""
         weights = mask[self.features]
         right = self.alone.index_add(0, self.events, weights * self.shares)
         return right, torch.ones_like(self.alone).index_add(0, self.events, weights)
 
     def worth(self, mask: Float[Tensor, " features"]) -> float:
-        """What is maximised, in nats."""
+        """Return what is maximised, in nats."""
         right, cast = self.tally(mask)
         return float((right / cast).log().sum() - PRICE * (1 - mask).sum())
 
     def improve(self, mask: Float[Tensor, " features"]) -> Float[Tensor, " features"]:
-        """The mask of the next round, worth no less."""
+        """Return the mask of the next round, worth no less."""
         right, cast = self.tally(mask)
         gained = torch.zeros_like(mask).index_add(0, self.features, self.shares / right[self.events])
         paid = torch.zeros_like(mask).index_add(0, self.features, 1 / cast[self.events]) - PRICE

@@ -82,18 +82,18 @@ class MatrixSkips(MaskedSkips):
         return _sparse(rows, self.pairs.words[entries], fractions, (len(chosen), self.vocab))
 
     def attend(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows inputs"]:
-        """Step 1: `[last, attended, 1]` for each history."""
+        """Return `[last, attended, 1]` for each history: step 1."""
         last = one_hot(history[:, -1], self.vocab)
         earlier = several_hot(earlier_words(history)[0], self.vocab)
         attended = earlier * _times(last, self.mask_matrix)
         return torch.cat([last, attended, torch.ones(len(history), 1, dtype=torch.float64)], dim=1)
 
     def features(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows features"]:
-        """Step 2: above 0 for each feature that is on."""
+        """Return numbers above 0 for each feature that is on: step 2."""
         return _times(self.attend(history), self.feature_matrix).relu()
 
     def evidence(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
-        """Step 3: the votes for each next word.
+        """Return the votes for each next word: step 3.
 
         Without its last word a feature is never above 0, since nothing attended is above 1: so the features of last
         words that no history has are left out of both products, which makes them some ten times smaller.
@@ -105,7 +105,7 @@ class MatrixSkips(MaskedSkips):
         return _times(features, self._transitions(chosen))
 
     def feed_forward(self) -> FeedForward:
-        """Steps 2 and 3 as the Transformer's own block, its matrices in full: for a small vocabulary.
+        """Compute steps 2 and 3 as the Transformer's own block, its matrices in full: for a small vocabulary.
 
         A vector of width 3 * vocab has room for the last word, the attended words, and, in the last third, the votes.
         """

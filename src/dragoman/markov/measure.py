@@ -1,4 +1,4 @@
-"""How well a next-token model foretells held-out sequences: what each rung of the ladder is compared by."""
+"""How well a next-token model predicts held-out sequences: what each rung of the ladder is compared by."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Predictor(Protocol):
         ...
 
     def start(self, sources: SourceBatch) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def step(self, state: Any, tokens: Any) -> tuple[Any, Any]:
-        """Log-probabilities of the next token, and the next state."""
+        """Return the log-probabilities of the next token, and the next state."""
         ...
 
 
@@ -38,7 +38,7 @@ class Measure:
     Attributes:
         log_probability: natural logarithm, of all tokens and the `</s>` of each sequence.
         correct: tokens that were the likeliest one.
-        tokens: how many were foretold, each `</s>` counted.
+        tokens: how many were predicted, each `</s>` counted.
     """
 
     log_probability: float = 0.0
@@ -63,7 +63,7 @@ class Measure:
 
 @torch.no_grad()
 def measure(model: Predictor, sequences: Sequence[Sequence[int]], batch: int = 64) -> Measure:
-    """Foretell every token of every sequence from those before it, and the `</s>` after the last.
+    """Predict every token of every sequence from those before it, and the `</s>` after the last.
 
     Args:
         model: any next-token model that needs no source.

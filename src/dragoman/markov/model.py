@@ -100,7 +100,7 @@ class MarkovModel(ABC):
 
     @abstractmethod
     def evidence(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
-        """What speaks for each next word; `history` begins with `<s>` and may be cut to what the rung looks back."""
+        """Return what speaks for each next word; `history` begins with `<s>` and may be cut to what the rung sees."""
 
     @property
     @abstractmethod
@@ -109,19 +109,19 @@ class MarkovModel(ABC):
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
-        """The tensors that a file keeps."""
+        """Return the tensors that a file keeps."""
 
     @classmethod
     @abstractmethod
     def from_parts(cls: type[Model], vocab: int, parts: Mapping[str, Any], *, k: float, backoff: float) -> Model:
-        """The model again.
+        """Return the model again.
 
         Raises:
             ValueError: says what does not hold together.
         """
 
     def probabilities(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
-        """The distribution of the next word of each row; arguments as for `evidence`."""
+        """Return the distribution of the next word of each row; arguments as for `evidence`."""
         mass = self._heard(history)
         mass += self._added
         if self.lower is not None and self.backoff:
@@ -142,16 +142,16 @@ class MarkovModel(ABC):
         return mass
 
     def next(self, history: Sequence[int]) -> Float[Tensor, " vocab"]:
-        """The distribution of the word after an unframed history."""
+        """Return the distribution of the word after an unframed history."""
         return self.probabilities(torch.tensor([[BOS, *history]]))[0]
 
     def start(self, sources: SourceBatch) -> History:
-        """Nothing seen yet; of the source, only the number of rows counts."""
+        """Return the state with nothing seen yet; of the source, only the number of rows counts."""
         count = len(sources)
         return History(torch.empty(count, 0, dtype=torch.long), torch.zeros(count, dtype=torch.long))
 
     def step(self, state: History, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], History]:
-        """Log-probabilities of the word after `tokens`, the newest of each row, and the history grown by them."""
+        """Return log-probabilities of the word after `tokens`, the newest of each row, and the longer history."""
         ids, lengths = torch.cat([state.ids, tokens[:, None]], dim=1), state.lengths + 1
         if self.looks_back is not None:
             ids, lengths = ids[:, -self.looks_back :], lengths.clamp(max=self.looks_back)
@@ -162,15 +162,15 @@ class MarkovModel(ABC):
         return found.log(), History(ids, lengths)
 
     def log_probability(self, sequence: Sequence[int]) -> float:
-        """Natural logarithm of the probability of an unframed sequence and the `</s>` after it."""
+        """Return the natural log-probability of an unframed sequence and the `</s>` after it."""
         return measure(self, [sequence]).log_probability
 
     def perplexity(self, sequences: Sequences) -> float:
-        """exp of the mean negative log-probability per token, each `</s>` counted; infinite for the impossible."""
+        """Return exp of the mean negative log-probability per token, `</s>` counted; infinite for the impossible."""
         return self.measure(sequences).perplexity
 
     def measure(self, sequences: Sequences) -> Measure:
-        """Log-probability, correct predictions and tokens of held-out sequences."""
+        """Return the log-probability, correct predictions and tokens of held-out sequences."""
         return measure(self, sequences)
 
     def save(self, directory: str | Path) -> None:
@@ -189,7 +189,7 @@ class MarkovModel(ABC):
 
     @classmethod
     def from_files(cls: type[Model], directory: Path, settings: Mapping[str, Any], parts: Mapping[str, Any]) -> Model:
-        """The model from what its two files say.
+        """Return the model from what its two files say.
 
         Raises:
             ModelError: they hold another kind of model, or do not hold together.

@@ -19,10 +19,10 @@ from torch import Tensor
 
 
 def one_hot(ids: Int[Tensor, "*rows"], vocab: int) -> Float[Tensor, "*rows {vocab}"]:
-    """A vector per id: 1 at the place of the word, 0 elsewhere."""
+    """Return a vector per id: 1 at the place of the word, 0 elsewhere."""
     return torch.nn.functional.one_hot(ids.long(), vocab).double()
 
 
 def several_hot(ids: Int[Tensor, "rows len"], vocab: int) -> Float[Tensor, "rows {vocab}"]:
-    """A vector per row of ids: 1 at the place of each word that is there, however often, 0 elsewhere."""
+    """Return a vector per row of ids: 1 at the place of each word that is there, however often, 0 elsewhere."""
     return torch.zeros(len(ids), vocab, dtype=torch.float64).scatter(1, ids.long(), 1.0)

@@ -120,7 +120,7 @@ class FirstOrder(_Order):
         return ZerothOrder(self.table.shortened(0), k=self.k, backoff=self.backoff)
 
     def matrix(self) -> Float[Tensor, "{self.vocab} {self.vocab}"]:
-        """The transition matrix in full: row i is the distribution of the word after word i."""
+        """Return the transition matrix in full: row i is the distribution of the word after word i."""
         return self.probabilities(torch.arange(self.vocab)[:, None])
 
 

@@ -100,14 +100,14 @@ class Skips(MarkovModel):
         return FirstOrder(self.first, k=self.k, backoff=self.backoff)
 
     def evidence(self, history: Int[Tensor, "rows len"]) -> Float[Tensor, "rows vocab"]:
-        """The votes for each next word."""
+        """Return the votes for each next word."""
         earlier, new = earlier_words(history)
         found, known = self.pairs.find((earlier * self.vocab + history[:, -1:])[new])
         owners, found = new.nonzero()[known, 0], found[known]
         return self.pairs.add_rows(found, self.mask[found] / self.pairs.totals[found], owners, len(history))
 
     def votes(self, history: Sequence[int]) -> Float[Tensor, " vocab"]:
-        """The votes for each word after an unframed history."""
+        """Return the votes for each word after an unframed history."""
         return self.evidence(torch.tensor([[BOS, *history]]))[0]
 
     @property
@@ -116,14 +116,14 @@ class Skips(MarkovModel):
         return len(self.pairs.counts) + len(self.first.counts)
 
     def parts(self) -> dict[str, Any]:
-        """Both tables of counts, and the mask."""
+        """Return both tables of counts, and the mask."""
         tables = {"pairs": self.pairs, "first": self.first}
         named = {f"{name}.{part}": it for name, table in tables.items() for part, it in table.tensors().items()}
         return {**named, "mask": self.mask}
 
     @classmethod
     def from_parts(cls: type[Model], vocab: int, parts: Mapping[str, Any], *, k: float, backoff: float) -> Model:
-        """The model again.
+        """Return the model again.
 
         Raises:
             ValueError: the parts do not make two tables of counts and a mask.
@@ -156,13 +156,13 @@ class MaskedSkips(Skips):
         return super().numbers + len(self.mask)
 
     def attended(self, last: int) -> Int[Tensor, " words"]:
-        """The earlier words that the last word attends to."""
+        """Return the earlier words that the last word attends to."""
         open_pairs = (self.pairs.contexts % self.vocab == last) & (self.mask > 0)
         return self.pairs.contexts[open_pairs] // self.vocab
 
 
 def earlier_words(history: Int[Tensor, "rows len"]) -> tuple[Int[Tensor, "rows earlier"], Any]:
-    """The words before the last, and which of them form a pair with it: each word once, `<s>` for want of another."""
+    """Return the words before the last, and which form a pair with it: each word once, `<s>` if there is none."""
     if history.shape[1] == 1:
         alone = torch.full_like(history, PAD)
         return alone, torch.ones_like(alone, dtype=torch.bool)

@@ -52,7 +52,7 @@ class Transitions:
         return cls(vocab, *(torch.from_numpy(part.astype(np.int64)) for part in parts))
 
     def shortened(self, words_per_context: int) -> Transitions:
-        """The counts after shorter contexts, the last so many words: rows that agree in them are added up."""
+        """Return the counts after shorter contexts, the last so many words: rows that agree in them are added up."""
         shorter = self.contexts % self.vocab**words_per_context
         keys = shorter[self.row_of_entry] * self.vocab + self.words
         return self._of(*_merged(keys.numpy(), self.counts.numpy()), self.vocab)
@@ -68,14 +68,14 @@ class Transitions:
         return torch.zeros_like(self.contexts).index_add(0, self.row_of_entry, self.counts)
 
     def find(self, contexts: Int[Tensor, " wanted"]) -> tuple[Int[Tensor, " wanted"], Any]:
-        """The row of each context, and whether there is one (where not, the row means nothing)."""
+        """Return the row of each context, and whether there is one (where not, the row means nothing)."""
         if not len(self.contexts):
             return torch.zeros_like(contexts), torch.zeros_like(contexts, dtype=torch.bool)
         rows = torch.searchsorted(self.contexts, contexts).clamp(max=len(self.contexts) - 1)
         return rows, self.contexts[rows] == contexts
 
     def entries_of(self, rows: Int[Tensor, " taken"]) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
-        """The entries of some rows, row after row, and for each entry the place in `rows` of the row it is of."""
+        """Return the entries of some rows, row after row, and the place in `rows` that each entry belongs to."""
         lengths = self.offsets[rows + 1] - self.offsets[rows]
         places = torch.repeat_interleave(torch.arange(len(rows)), lengths)
         within = torch.arange(len(places)) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
@@ -88,7 +88,7 @@ class Transitions:
         owners: Int[Tensor, " taken"],
         batch: int,
     ) -> Float[Tensor, "{batch} vocab"]:
-        """For each owner, the sum of its rows, each row multiplied by a weight.
+        """Return for each owner the sum of its rows, each row multiplied by a weight.
 
         Args:
             rows: which rows are taken, in any order.
@@ -102,12 +102,12 @@ class Transitions:
         return result.index_put_(place, self.counts[entries] * weights[taken], accumulate=True)
 
     def tensors(self) -> dict[str, Int[Tensor, " values"]]:
-        """What a file keeps of it."""
+        """Return what a file keeps of it."""
         return {"contexts": self.contexts, "offsets": self.offsets, "words": self.words, "counts": self.counts}
 
     @classmethod
     def from_tensors(cls, vocab: int, words_per_context: int, tensors: Mapping[str, Any]) -> Transitions:
-        """What `tensors` gave, after a file; every rule of a table is checked.
+        """Return what `tensors` gave, after a file; every rule of a table is checked.
 
         Raises:
             ValueError: says what does not hold.

@@ -22,7 +22,7 @@ from dragoman.nn import (
 def one_layer_transformer(
     vocab: int, *, d_model: int = 128, num_heads: int = 4, d_ff: int = 512, dropout: float = 0.1
 ) -> CausalLM:
-    """A fresh model of what each rung below has shown: look-up, attention, feed-forward, transition to the next word.
+    """Make a fresh model of what the rungs below have shown: look-up, attention, feed-forward, transition.
 
     Embeddings stand in for one-hot vectors, softmax(QKᵀ/√d_k) for the mask, and the generator, whose matrix is the
     embedding's table, for the transitions. It is what `build_model` makes of a causal family with one decoder layer,

@@ -13,7 +13,7 @@ from dragoman.lazy import lazy_names
 if TYPE_CHECKING:
     from dragoman.memory.datastore import Datastore as Datastore
     from dragoman.memory.datastore import make_datastore as make_datastore
-    from dragoman.memory.remembering import Remembering as Remembering
+    from dragoman.memory.knn import KnnModel as KnnModel
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -22,6 +22,6 @@ __all__, __getattr__, __dir__ = lazy_names(
             "Datastore",
             "make_datastore",
         ),
-        "remembering": ("Remembering",),
+        "knn": ("KnnModel",),
     },
 )

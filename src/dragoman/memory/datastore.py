@@ -90,13 +90,13 @@ class Datastore:
         return f"{len(self):,} tokens of {_pairs(self.pairs)}"
 
     def keys(self, outputs: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows dimensions"]:
-        """The decoder's outputs as keys."""
+        """Return the decoder's outputs as keys: projected to the datastore's directions."""
         return (outputs.to(self.mean) - self.mean) @ self.directions
 
     def nearest(
         self, outputs: Float[Tensor, "rows d_model"], count: int
     ) -> tuple[Float[Tensor, "rows found"], Int[Tensor, "rows found"]]:
-        """The keys nearest to each output of the decoder.
+        """Return the keys nearest to each output of the decoder.
 
         Args:
             outputs: of the decoder.
@@ -112,11 +112,11 @@ class Datastore:
         return far.to(outputs.device), found.clamp_(min=0).to(outputs.device)
 
     def followers(self, places: Int[Tensor, "rows found"]) -> Int[Tensor, "rows found"]:
-        """The tokens that followed the keys."""
+        """Return the tokens that followed the keys with these numbers."""
         return self.tokens[places.cpu()].to(places.device, torch.long)
 
     def target(self, place: int) -> list[int]:
-        """The whole target, unframed, to which the token of a key belongs."""
+        """Return the whole target, unframed, to which the token of a key belongs."""
         ends = (self.tokens == SPECIALS.eos).nonzero()[:, 0]
         number = int(torch.searchsorted(ends, place))
         return self.tokens[int(ends[number - 1]) + 1 if number else 0 : int(ends[number])].tolist()
@@ -131,7 +131,7 @@ class Datastore:
 
     @classmethod
     def load(cls, directory: Path) -> Datastore | None:
-        """That of a model directory, if it has one.
+        """Load the datastore of a model directory; None if it has none.
 
         Raises:
             ModelError: it is damaged, or was made with other weights.
@@ -182,7 +182,7 @@ def make_datastore(
     autocast: Autocast = nullcontext,
     report: Callable[[str], None] = silent,
 ) -> Datastore:
-    """A datastore of pairs.
+    """Make a datastore of pairs (Khandelwal et al. 2021): the decoder's state at each token, and the token.
 
     Args:
         model: in evaluation mode.
@@ -216,7 +216,7 @@ def make_datastore(
 
 
 def some_pairs(pairs: Sequence[Pair], random: np.random.Generator, tokens: int = _SAMPLE) -> list[Pair]:
-    """Pairs drawn until their targets have so many tokens, or all."""
+    """Draw pairs until their targets have so many tokens, or all."""
     order = random.permutation(len(pairs))
     lengths = np.array([len(pairs[row][1]) + 1 for row in order])
     return [pairs[row] for row in order[: 1 + int(np.searchsorted(lengths.cumsum(), tokens))]]
@@ -243,7 +243,7 @@ def _keys_and_values(
 def principal_directions(
     rows: Float[Tensor, "rows d_model"], count: int
 ) -> tuple[Float[Tensor, " d_model"], Float[Tensor, "d_model dimensions"]]:
-    """The mean of some vectors and the directions in which they vary most, the most first; all if there are fewer."""
+    """Return the mean of some vectors and the directions of most variance, the largest first; all if fewer."""
     mean = rows.mean(0)
     covariance = torch.cov((rows - mean).double().T, correction=0).reshape(len(mean), len(mean))
     _, vectors = torch.linalg.eigh(covariance)  # ascending
@@ -253,7 +253,7 @@ def principal_directions(
 def decoder_outputs(
     model: Transformer, pairs: Sequence[Pair], autocast: Autocast = nullcontext
 ) -> Iterator[tuple[int, Float[Tensor, "labels d_model"]]]:
-    """The number of each pair and the decoder's outputs at its tokens, as float32 on the CPU; long ones first.
+    """Yield the number of each pair and the decoder's outputs at its tokens, as float32 on the CPU; long ones first.
 
     Args:
         model: in evaluation mode.
@@ -271,7 +271,7 @@ def decoder_outputs(
 
 
 def centres_of(states: Float16[Tensor, "keys dimensions"]) -> Float[Tensor, "cells dimensions"]:
-    """The centres of cells of keys; none where so few are searched one by one."""
+    """Return the centres of the cells of keys (k-means); none where keys are so few that all are searched."""
     cells = min(len(states) // PER_CELL, MOST_CELLS)
     if cells <= SEARCHED_CELLS:
         return torch.empty(0, states.shape[1])
@@ -312,7 +312,7 @@ def _index_of(states: Float16[Tensor, "keys dimensions"], centres: Float[Tensor,
 
 
 def searching_library() -> Any:
-    """The library that searches datastores.
+    """Import faiss, the library that searches datastores.
 
     Raises:
         ConfigError: it is not installed.

@@ -1,4 +1,4 @@
-"""Learning targets from both ends: what is made of a `Transformer` for it (Liu et al. 2016, Agreement on Target-
+"""Learning targets in both directions: what is made of a `Transformer` for it (Liu et al. 2016, Agreement on Target-
 bidirectional Neural Machine Translation).
 
 A decoder can learn both directions, told apart by what a target begins with: then the model is a plain `Transformer`

@@ -47,11 +47,11 @@ class Array(Protocol):
         ...
 
     def contiguous(self) -> Any:
-        """Itself, or a copy without gaps."""
+        """Return the array itself, or a copy without gaps."""
         ...
 
     def data_ptr(self) -> int:
-        """Where it begins."""
+        """Return the address of the first number."""
         ...
 
 
@@ -184,7 +184,7 @@ class Blueprint(Generic[A]):
         encoder: None in a causal model.
         decoder: None in a masked model.
         generator: from the last vectors to logits.
-        right_to_left: another decoder, which reads targets from their end, if there is one.
+        right_to_left: another decoder, which reads targets right to left, if there is one.
         tied: names of weights that are another one too, and its name.
     """
 
@@ -204,7 +204,7 @@ class Blueprint(Generic[A]):
 
     @property
     def stacks(self) -> tuple[Stack[A] | None, Stack[A] | None, Stack[A] | None]:
-        """Encoder, decoder, and the decoder that reads from the right; None where there is none."""
+        """Encoder, decoder, and the right-to-left decoder; None where there is none."""
         return self.encoder, self.decoder, self.right_to_left
 
     @property
@@ -224,7 +224,7 @@ class Blueprint(Generic[A]):
         return chain.from_iterable(stack.layers for stack in (self.encoder, self.decoder) if stack)
 
     def from_the_right(self) -> Blueprint[A]:
-        """Return the model that reads targets from their end: the same, or with its other decoder."""
+        """Return the right-to-left model: the same, or with its other decoder."""
         if self.right_to_left is None:
             return self
         return replace(self, decoder=self.right_to_left, right_to_left=None)

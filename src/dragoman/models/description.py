@@ -32,7 +32,7 @@ def save_config(
 
 
 def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages]:
-    """What `config.json` says.
+    """Return what `config.json` says.
 
     Raises:
         ModelError: it is missing, not of a format we know, or does not hold together.
@@ -58,7 +58,7 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
 
 
 def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
-    """The tokenizers beside a model, with its fuzzy matches if it was trained with some.
+    """Return the tokenizers beside a model, with its fuzzy matches if it was trained with some.
 
     Raises:
         DataError: a file is missing, superfluous or damaged.

@@ -36,16 +36,16 @@ class StoredArray:
         return StoredArray(self.owner, place, (max(0, last - first), *self.shape[1:]))
 
     def contiguous(self) -> StoredArray:
-        """Itself: there are no gaps."""
+        """Return the array itself: it has no gaps."""
         return self
 
     def data_ptr(self) -> int:
-        """Where it begins."""
+        """Return the address of the first number."""
         return self.address
 
 
 def read_arrays(path: Path) -> dict[str, StoredArray] | None:
-    """All tensors of a safetensors file by name, tied ones too; None if it is not a plain file of float32."""
+    """Return all tensors of a safetensors file by name, tied ones too; None if it is not a plain file of float32."""
     try:
         with opened(path) as file:
             length = int.from_bytes(file.read(8), "little")

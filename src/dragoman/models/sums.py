@@ -21,7 +21,7 @@ _PIECE = 1 << 20  # what is read at once
 
 
 def with_sum(data: bytes) -> bytes:
-    """A safetensors file, whose header has none yet, with the sum in it."""
+    """Return the bytes of a safetensors file without a checksum, with one put into its header."""
     length = int.from_bytes(data[:_LENGTH], "little")
     header = data[_LENGTH : _LENGTH + length].rstrip()
     empty = b'{"__metadata__":{'

@@ -25,7 +25,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors as a safetensors file: on the CPU, contiguous, in an order that depends on names and types only.
+    """Return tensors as a safetensors file: on the CPU, contiguous, in an order that depends on names and types only.
 
     Names that share one tensor (tied weights) are written once; the others stand as JSON, name -> written name, under
     `aliases` in the header's metadata, beside the sum of the file (see `sums`). The same tensors always give the same

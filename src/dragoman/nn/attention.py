@@ -23,7 +23,7 @@ def attention_scores(
     key: Float[Tensor, "*rows k_len d_k"],
     bias: Float[Tensor, "*rows q_len k_len"] | None = None,
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """QKᵀ/√d_k: how well each query fits each key, at unit variance for unit-variance inputs (paper 3.2.1).
+    """Return QKᵀ/√d_k: how well each query fits each key, at unit variance for such inputs (paper 3.2.1).
 
     A bias, if any, is added: what positions inside attention say of each pair.
     """
@@ -34,7 +34,7 @@ def attention_scores(
 def attention_weights(
     scores: Float[Tensor, "*rows q_len k_len"], mask: Bool[Tensor, "*_"] | None = None
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """Softmax over the keys: each row sums to 1, masked weights are exactly 0.
+    """Return the softmax over the keys: each row sums to 1, masked weights are exactly 0.
 
     A row whose keys are all masked is all zeros (not NaN), in the forward and in the backward pass.
     """
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     bias: Float[Tensor, "batch heads q_len k_len"] | None = None,
 ) -> Float[Tensor, "batch heads q_len d_v"]:
-    """softmax(QKᵀ/√d_k) V (paper 3.2.1, equation 1).
+    """Return softmax(QKᵀ/√d_k) V (paper 3.2.1, equation 1).
 
     Runs PyTorch's fused kernel, except where gradients are needed on a CPU with dropout, a bias or at most 64 keys:
     there, the plain products. Forward and backward on two threads they take 0.75 to 0.90 of the kernel's time with
@@ -144,7 +144,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform for each of the four matrices on its own, zero biases."""
+        """Draw each of the four matrices Xavier-uniform on its own; biases are zero."""
         for matrix in (*self.projection.weight.split(self.widths), self.output.weight):
             nn.init.xavier_uniform_(matrix)
         for linear in (self.projection, self.output):
@@ -157,7 +157,7 @@ class MultiHeadAttention(nn.Module):
         return lambda: self._observers.remove(observer)
 
     def project_memory(self, memory: Float[Tensor, "batch src d_model"]) -> FixedCache:
-        """Keys and values of the encoder's output, to be used at every decoding step."""
+        """Return keys and values of the encoder's output, to be used at every decoding step."""
         projected = self._project(memory, self.widths[0], sum(self.widths))
         key, value = (self._split_heads(part) for part in projected.split(self.widths[1:], dim=-1))
         return FixedCache(key if self.positions is None else self.positions.place(key, 0), value)

@@ -68,7 +68,7 @@ class Decoder(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """One vector per target position, from which the generator predicts the next token.
+        """Return one vector per target position, from which the generator predicts the next token.
 
         With a cache, `x` holds the newest positions only, and `memory` and `memory_mask` are those of the cache.
         """
@@ -86,7 +86,7 @@ class Decoder(nn.Module):
         memory_mask: Bool[Tensor, "batch 1 1 src"] | None = None,
         rows: int | None = None,
     ) -> DecoderCache:
-        """An empty cache, the memory's keys and values projected once for all steps; `rows` if there is no memory."""
+        """Return an empty cache, the memory's keys and values projected once; `rows` if there is no memory."""
         layers = []
         for layer in self.layers:
             attend: Any = layer.cross_attention

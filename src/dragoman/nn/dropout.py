@@ -11,7 +11,7 @@ _LEVELS = 1 << 16
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float, training: bool = True) -> Float[Tensor, "*shape"]:
-    """Each number is zero with probability `p`, else divided by 1 - `p`; unchanged outside training.
+    """Set each number to zero with probability `p` and divide the others by 1 - `p`; unchanged outside training.
 
     On a CPU, PyTorch draws one number at a time. Here one 64-bit draw serves four numbers, which takes 0.4 of the time
     (2.6 ns a number instead of 6.5 on one thread, `benchmarks/bench_dropout.py`), and `p` is taken to the nearest of

@@ -28,7 +28,7 @@ class TokenEmbedding(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal with deviation 1/√d_model, so that a scaled row has unit variance; the padding row is zero."""
+        """Draw weights with deviation 1/√d_model, so that a scaled row has unit variance; the padding row is zero."""
         if self.weight.is_meta:
             return  # there is nothing to fill, and PyTorch would load its compiler (seconds) to not fill it
         nn.init.normal_(self.weight, std=self.d_model**-0.5)
@@ -44,7 +44,7 @@ class TokenEmbedding(nn.Module):
 def sinusoids(
     length: int, d_model: int, *, layout: str = "interleaved", first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "{length} {d_model}"]:
-    """Sine and cosine of each position at d_model/2 wavelengths from 2π to 10000·2π, in float64 (paper 3.5).
+    """Return sine and cosine of each position at d_model/2 wavelengths from 2π to 10000·2π, in float64 (paper 3.5).
 
     Args:
         length: number of positions.
@@ -81,7 +81,7 @@ class SinusoidalPositions(nn.Module):
         self._table: Tensor | None = None
 
     def table(self, length: int, like: Shaped[Tensor, "..."]) -> Float[Tensor, "{length} d_model"]:
-        """The first `length` rows, in the type and on the device of `like`."""
+        """Return the first `length` rows, in the type and on the device of `like`."""
         table = self._table
         if table is None or len(table) < length or table.dtype != like.dtype or table.device != like.device:
             rows = max(64, 1 << (length - 1).bit_length())
@@ -115,12 +115,12 @@ class InputEmbedding(nn.Module):
         self.word_dropout = Dropout(word_dropout) if word_dropout else None
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens, the first of which stands at position `start`."""
+        """Return the vectors of the tokens, the first of which stands at position `start`."""
         x = self.token_vectors(ids)
         return self.dropout(x if self.positions is None else self.positions(x, start))
 
     def token_vectors(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens without their positions, some of them left out in training."""
+        """Return the vectors of the tokens without their positions, some of them left out in training."""
         x = self.tokens(ids)
         return x if self.word_dropout is None else x * self.word_dropout(x.new_ones(*ids.shape, 1))
 

@@ -41,7 +41,7 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch src d_model"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "batch src d_model"]:
-        """The memory: one vector per source position."""
+        """Return the memory: one vector per source position."""
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)

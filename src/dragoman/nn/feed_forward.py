@@ -32,11 +32,11 @@ class FeedForward(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases."""
+        """Draw Xavier-uniform matrices; biases are zero."""
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
-        """Widen, activate, narrow."""
+        """Widen to d_ff, activate, narrow to d_model."""
         return self.outer(self.dropout(self.activation(self.inner(x))))

@@ -40,13 +40,13 @@ class AttentionPositions(nn.Module):
         return cls()
 
     def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
-        """Queries or keys of positions `start`, `start + 1`, …, as they meet; keys are cached so."""
+        """Return queries or keys of positions `start`, `start + 1`, … as they are to meet; keys are cached so."""
         return x
 
     def bias(
         self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
     ) -> Float[Tensor, "batch heads q_len {k_len}"] | None:
-        """What is added to the scores of these queries, the last ones of `k_len` positions, if anything is."""
+        """Return what is added to the scores of these queries, the last of `k_len` positions; None if nothing is."""
         return None
 
 
@@ -79,14 +79,14 @@ class RotaryPositions(AttentionPositions):
         return cls(d_k)
 
     def place(self, x: Float[Tensor, "batch heads new d_k"], start: int) -> Float[Tensor, "batch heads new d_k"]:
-        """All of them rotated; in float32 where they are narrower."""
+        """Return queries or keys rotated; in float32 where they are narrower."""
         factors = self.rotations(start, x.shape[-2], x)
         # [batch, heads, new, d_k] as d_k / 2 complex numbers; contiguous, as the products that follow need it too
         pairs = x.to(factors.real.dtype).contiguous().unflatten(-1, (-1, 2))
         return torch.view_as_real(torch.view_as_complex(pairs) * factors).flatten(-2).type_as(x)
 
     def rotations(self, start: int, length: int, like: Float[Tensor, "*any"]) -> Complex[Tensor, "{length} pairs"]:
-        """The complex numbers that positions `start`, `start + 1`, … multiply by; of `like`'s device, not narrower."""
+        """Return the complex factors of positions `start`, `start + 1`, …, on `like`'s device, at least as wide."""
         wide = torch.promote_types(like.dtype, torch.float32)
         rows = self.waves.table(start + length, like.new_empty(0, dtype=wide))[start:]
         sine, cosine = rows.unflatten(-1, (-1, 2)).unbind(-1)
@@ -122,19 +122,19 @@ class RelativePositions(AttentionPositions):
         return cls(d_k, distance)
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform, as the matrix with which queries are multiplied."""
+        """Draw the vectors Xavier-uniform, as the matrix with which queries are multiplied."""
         nn.init.xavier_uniform_(self.key)
 
     def bias(
         self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
     ) -> Float[Tensor, "batch heads q_len {k_len}"]:
-        """qᵢ · a / √d_k for every distance, then that of each key."""
+        """Return qᵢ · a / √d_k with the vector a of the distance between query and key."""
         by_distance = (query / math.sqrt(query.shape[-1])) @ self.key.T
         rows = self.rows(query.shape[-2], k_len, device=query.device)
         return by_distance.gather(-1, rows.expand(*query.shape[:2], -1, -1))
 
     def rows(self, q_len: int, k_len: int, *, device: torch.device | None = None) -> Int[Tensor, "{q_len} {k_len}"]:
-        """The row of `key` for each query, of the last ones of `k_len` positions, and each key."""
+        """Return the row of `key` for each pair of a query, of the last of `k_len` positions, and a key."""
         position = torch.arange(k_len, device=device)
         return (position - position[k_len - q_len :, None]).clamp(-self.distance, self.distance) + self.distance
 
@@ -171,7 +171,7 @@ class AlibiPositions(AttentionPositions):
     def bias(
         self, query: Float[Tensor, "batch heads q_len d_k"], k_len: int
     ) -> Float[Tensor, "batch heads q_len {k_len}"]:
-        """-slope · |i - j| of each head; made in float32 where queries are narrower."""
+        """Return -slope · |i - j| of each head; made in float32 where queries are narrower."""
         wide = torch.promote_types(query.dtype, torch.float32)
         position = torch.arange(k_len, device=query.device, dtype=wide)
         distance = (position - position[k_len - query.shape[-2] :, None]).abs()

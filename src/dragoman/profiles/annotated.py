@@ -105,7 +105,7 @@ _NAMES = {
 
 
 def position_table(max_len: int, d_model: int) -> Float[Tensor, "{max_len} {d_model}"]:
-    """Interleaved sinusoids in float32, the wavelengths as exp(2i · −ln(10000)/d_model): that system's own route."""
+    """Return interleaved sinusoids in float32, wavelengths as exp(2i · −ln(10000)/d_model): that system's own route."""
     wavelengths = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
     return interleaved(torch.arange(max_len)[:, None] * wavelengths, d_model)
 
@@ -124,7 +124,7 @@ def build(
     variant: str = "repository",
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """A fresh model, as `make_model` gives it: with the same seed, the same numbers.
+    """Return a fresh model, as `make_model` gives it: with the same seed, the same numbers.
 
     Args:
         src_vocab: rows of the source table.
@@ -156,7 +156,7 @@ def load(
     variant: str = "repository",
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """Their weights in a model of ours, in evaluation mode; sizes and numbers of layers follow from them.
+    """Return their weights in a model of ours, in evaluation mode; sizes and numbers of layers follow from them.
 
     Args:
         state: name -> tensor or array: its `state_dict()`.
@@ -233,7 +233,7 @@ def initial_weights(
     *,
     variant: str = "repository",
 ) -> dict[str, Tensor]:
-    """What `make_model` starts from, in that system's own names; draws from PyTorch's generator as it does.
+    """Return what `make_model` starts from, in that system's own names; draws from PyTorch's generator as it does.
 
     Raises:
         ConfigError: there is no such variant.
@@ -283,7 +283,7 @@ def smoothed_labels(
     smoothing: float = 0.0,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "tokens {size}"]:
-    """1 − ε on each label and ε/(V − 2) on the others; nothing on padding, and nothing at all where padding is due."""
+    """Return 1 − ε on each label and ε/(V − 2) on the others; nothing on padding, nor where padding is due."""
     wanted = torch.full((len(labels), size), smoothing / (size - 2), dtype=dtype, device=labels.device)
     wanted.scatter_(1, labels[:, None], 1.0 - smoothing)
     wanted[:, padding_idx] = 0.0
@@ -293,7 +293,7 @@ def smoothed_labels(
 def label_smoothing(
     logits: Float[Tensor, "tokens vocab"], labels: Int[Tensor, " tokens"], padding_idx: int, smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Kullback-Leibler divergence from the smoothed labels, summed: cross-entropy less the labels' own entropy."""
+    """Return the summed Kullback-Leibler divergence from smoothed labels: cross-entropy less the labels' entropy."""
     wanted = smoothed_labels(labels, logits.shape[-1], padding_idx, smoothing, logits.dtype)
     return F.kl_div(logits.log_softmax(-1), wanted, reduction="sum")
 
@@ -304,7 +304,7 @@ def simple_loss(
     padding_idx: int,
     smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """What `SimpleLossCompute` returns: the summed loss for the log, and its mean over real labels to go back from.
+    """Return what `SimpleLossCompute` does: the summed loss for the log, its mean over real labels for gradients.
 
     That mean is over the (micro-)batch, and never divided by the number of micro-batches of an update.
     """
@@ -313,7 +313,7 @@ def simple_loss(
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
-    """factor · model_size^-0.5 · min(step^-0.5, step · warmup^-1.5), with 0 taken as 1."""
+    """Return factor · model_size^-0.5 · min(step^-0.5, step · warmup^-1.5), with 0 taken as 1."""
     step = max(step, 1)
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
@@ -321,7 +321,7 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 def learning_rate(
     update: int, model_size: int = 512, factor: float = 1.0, warmup: int = 3000, accum_iter: int = 1
 ) -> float:
-    """The rate that update number `update`, from 1, of the first epoch is made with.
+    """Return the rate that update number `update`, from 1, of the first epoch is made with.
 
     Theirs counts micro-batches, from 0, and sets a rate after the update: so the first two updates have the same rate,
     each later one that of the update before it; with accumulation the rate moves `accum_iter` times as fast.
@@ -333,7 +333,7 @@ def learning_rate(
 def greedy_decode(
     model: Transformer, src: Int[Tensor, "batch src"], max_len: int, start_symbol: int
 ) -> Int[Tensor, "batch {max_len}"]:
-    """The likeliest token at each step, `start_symbol` first, to `max_len` whatever comes: `</s>` stops nothing."""
+    """Return the likeliest token at each step, after `start_symbol`, to `max_len` always: `</s>` stops nothing."""
     state = model.start(src)
     tokens = [torch.full_like(src[:, 0], start_symbol)]
     while len(tokens) < max_len:

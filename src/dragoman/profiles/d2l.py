@@ -81,7 +81,7 @@ _FILL = -1e6
 
 
 def position_table(max_len: int, num_hiddens: int) -> Float[Tensor, "{max_len} {num_hiddens}"]:
-    """Interleaved sinusoids of position / 10000^(2i/d), all in float32: that book's own route."""
+    """Return interleaved sinusoids of position / 10000^(2i/d), all in float32: that book's own route."""
     column = torch.arange(0, num_hiddens, 2, dtype=torch.float32)
     angle = torch.arange(max_len, dtype=torch.float32)[:, None] / torch.pow(10000, column / num_hiddens)
     return interleaved(angle, num_hiddens)
@@ -90,7 +90,7 @@ def position_table(max_len: int, num_hiddens: int) -> Float[Tensor, "{max_len} {
 def rounded_weights(
     scores: Float[Tensor, "*rows q_len k_len"], mask: Bool[Tensor, "..."] | None = None
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """Their fault: where there is a mask, scores pass through float32."""
+    """Return softmax weights with that edition's fault: where there is a mask, scores pass through float32."""
     return filled_weights(scores if mask is None else scores.float().to(scores.dtype), mask, fill=_FILL)
 
 
@@ -105,7 +105,7 @@ class AlwaysFirst(PositionTable):
 class ValidLengths(Transformer):
     """A `Transformer` whose source mask counts tokens, and whose target mask is causal only.
 
-    Their valid length is the number of tokens that are not padding, and hides what lies behind so many keys; so
+    Their valid length is the number of tokens that are not padding, and hides what comes after so many keys; so
     padding among the tokens hides the last of them.
     """
 
@@ -144,7 +144,7 @@ def build(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> ValidLengths:
-    """A fresh model with that edition's initialisation.
+    """Return a fresh model with that edition's initialisation.
 
     Args:
         src_vocab_size: rows of the source table.
@@ -201,7 +201,7 @@ def load(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> ValidLengths:
-    """Their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
+    """Return their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
 
     Args:
         state: `encoder.embedding.weight` … `decoder.dense.bias` to tensors or arrays.
@@ -237,7 +237,7 @@ def load(
 def loss(
     logits: Float[Tensor, "batch labels vocab"], labels: Int[Tensor, "batch labels"], tgt_pad: int
 ) -> Float[Tensor, ""]:
-    """The PyTorch edition's: summed cross-entropy of the labels that are not padding, divided by their number."""
+    """Return the PyTorch edition's loss: summed cross-entropy of labels that are no padding, over their number."""
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=tgt_pad)
 
 
@@ -246,7 +246,7 @@ def sentence_losses(
     labels: Int[Tensor, "batch labels"],
     valid_len: Shaped[Tensor, " batch"],
 ) -> Float[Tensor, " batch"]:
-    """The Paddle edition's: cross-entropy up to each valid length, divided by the padded length, one per sentence.
+    """Return the Paddle edition's losses: cross-entropy up to each valid length, over the padded length.
 
     They call `backward` on this vector, which means on its sum; the loss they show is the sum over an epoch divided by
     the number of valid labels.
@@ -256,7 +256,7 @@ def sentence_losses(
 
 
 def beam_score(total: float, length: int, alpha: float = 0.75) -> float:
-    """What the book's text ranks candidates by (its code only decodes greedily): total / length^alpha.
+    """Return what the book's text ranks candidates by (its code only decodes greedily): total / length^alpha.
 
     `total` and `length` are of the tokens before `<eos>`.
     """

@@ -80,7 +80,7 @@ _GENERATOR = "trg_word_prj.weight"
 
 
 def position_table(n_position: int, d_hid: int) -> Float[Tensor, "{n_position} {d_hid}"]:
-    """Interleaved sinusoids built in float64 with NumPy, then rounded to float32: that system's own route."""
+    """Return interleaved sinusoids built in float64 with NumPy, then rounded to float32: that system's own route."""
     column = np.arange(d_hid)
     table = np.arange(n_position)[:, None] / np.power(10000, 2 * (column // 2) / d_hid)
     table[:, 0::2], table[:, 1::2] = np.sin(table[:, 0::2]), np.cos(table[:, 1::2])
@@ -108,7 +108,7 @@ def build(
     variant: str = "repository",
     dtype: torch.dtype = torch.float32,
 ) -> TwoPads:
-    """A fresh model, as their `Transformer` makes it: with the same seed, the same numbers.
+    """Return a fresh model, as their `Transformer` makes it: with the same seed, the same numbers.
 
     The arguments are theirs, in their order; `variant` and `dtype` as in `load`.
 
@@ -150,7 +150,7 @@ def load(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> TwoPads:
-    """Their weights in a model of ours, in evaluation mode.
+    """Return their weights in a model of ours, in evaluation mode.
 
     Sizes, numbers of layers, d_k and d_v follow from the weights; tables that are equal are one table.
 
@@ -291,7 +291,7 @@ def initial_weights(
     *,
     variant: str = "repository",
 ) -> dict[str, Tensor]:
-    """What their `Transformer` starts from before tables are shared, in its own names, drawn in its order."""
+    """Return what their `Transformer` starts from before tables are shared, in its own names, drawn in its order."""
 
     def attention() -> nn.ModuleDict:
         widths = {"w_qs": d_k, "w_ks": d_k, "w_vs": d_v}
@@ -325,7 +325,7 @@ def initial_weights(
 def cal_loss(
     pred: Float[Tensor, "*tokens vocab"], gold: Int[Tensor, "*tokens"], trg_pad_idx: int, smoothing: bool = False
 ) -> Float[Tensor, ""]:
-    """Cross-entropy, summed over labels that are not padding and **divided by nothing**.
+    """Return cross-entropy, summed over labels that are not padding and **divided by nothing**.
 
     Smoothed, a label has 0.9 on the right token and 0.1/(V − 1) on each other one, padding too.
     """
@@ -338,7 +338,7 @@ def cal_loss(
 
 
 def learning_rate(step: int, lr_mul: float = 2.0, d_model: int = 512, n_warmup_steps: int = 4000) -> float:
-    """lr_mul · d_model^-0.5 · min(step^-0.5, step · n_warmup_steps^-1.5) at update number `step`, from 1.
+    """Return lr_mul · d_model^-0.5 · min(step^-0.5, step · n_warmup_steps^-1.5) at update `step`, from 1.
 
     The defaults are those of its `train.py`; its script says `lr_mul` 0.5, its README `n_warmup_steps` 128000.
     """

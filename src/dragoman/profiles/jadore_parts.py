@@ -33,7 +33,7 @@ class NormedEmbedding(InputEmbedding):
         self.norm = norm
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens, the first of which stands at position `start`."""
+        """Return the vectors of the tokens, the first of which stands at position `start`."""
         return self.norm(super().forward(ids, start))
 
 
@@ -121,6 +121,6 @@ def _keys(ids: Tensor, tokens: Tensor | None, hidden: int) -> Tensor:
 
 
 def inner_norms(layer: Any) -> list[nn.Module]:
-    """The norms inside the sub-layers of a layer."""
+    """Return the norms inside the sub-layers of a layer."""
     parts = (layer.self_attention, getattr(layer, "cross_attention", None), layer.feed_forward)
     return [part.norm for part in parts if part is not None]

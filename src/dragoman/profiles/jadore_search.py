@@ -15,7 +15,7 @@ def beam_score(
     trg_eos_idx: int,
     alpha: float = 0.7,
 ) -> Float[Tensor, " beams"]:
-    """log p / length^alpha; the length is up to the first `</s>`, `<s>` and that `</s>` included.
+    """Return log p / length^alpha; the length is up to the first `</s>`, `<s>` and that `</s>` included.
 
     What follows that `</s>` counts in the log-probability, but not in the length.
     """
@@ -34,7 +34,7 @@ def translate_sentence(
     max_seq_len: int = 100,
     alpha: float = 0.7,
 ) -> list[int]:
-    """Their beam search, of one sentence; gives its ids with `<s>` and, if it ended, `</s>`.
+    """Translate one sentence by their beam search: ids with `<s>` and, if it ended, `</s>`.
 
     Hypotheses that have ended go on growing, and their scores with them, until all hold a `</s>`: then the one with
     the best `beam_score` is cut after its first. Should that never come, it is the first hypothesis, whatever its

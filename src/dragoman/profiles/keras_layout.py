@@ -29,7 +29,7 @@ class KerasLayout:
     share: bool
 
     def attentions(self, index: int) -> list[tuple[list[str], list[str], list[str], str]]:
-        """Queries, keys, values and output of each attention of a layer; the encoder's layers come first."""
+        """Return queries, keys, values and output of each attention of a layer; the encoder's layers come first."""
         decoder = index - self.layers
         return [
             self._attention(number) for number in ([index] if decoder < 0 else (index + decoder, index + decoder + 1))
@@ -42,11 +42,11 @@ class KerasLayout:
         return query, key, value, f"time_distributed_{end if self.mode else number}"
 
     def feed_forward(self, index: int) -> tuple[str, str]:
-        """Both convolutions."""
+        """Return both convolutions."""
         return f"conv1d_{2 * index}", f"conv1d_{2 * index + 1}"
 
     def norms(self, index: int) -> list[str]:
-        """The norm after the feed-forward block, then those after the attentions: the order of their making."""
+        """Return the norm after the feed-forward block, then those after the attentions: the order of their making."""
         first = 2 * index + max(0, index - self.layers)
         return [f"layer_normalization_{first + n}" for n in range(2 if index < self.layers else 3)]
 
@@ -56,7 +56,7 @@ class KerasLayout:
         return f"time_distributed_{3 * self.layers * (3 * self.heads + 1 if self.mode else 1)}"
 
     def by_depth(self) -> list[str]:
-        """The order of `get_weights()`: by distance from the output, then as met on the way back from it.
+        """Return the order of `get_weights()`: by distance from the output, then as met on the way back from it.
 
         The first decoder layer's self-attention needs no memory, so it lies beside the last encoder layer.
         """
@@ -77,7 +77,7 @@ class KerasLayout:
         return [*row, *([name] for name in (*self.feed_forward(index), last))]
 
     def entries(self, layer: str) -> list[str]:
-        """The weights of a layer, in Keras's order."""
+        """Return the weights of a layer, in Keras's order."""
         outputs = {attention[3] for index in range(2 * self.layers) for attention in self.attentions(index)}
         kinds = {"embedding": ["embeddings"], "layer_normalization": ["gamma", "beta"], "conv1d": ["kernel", "bias"]}
         default = ["kernel", "bias"] if layer in outputs else ["kernel"]
@@ -101,7 +101,7 @@ class KerasWeights(Weights):
 def recognise(
     state: Mapping[str, Any] | Sequence[Any], n_head: int, mode: int, dtype: torch.dtype
 ) -> tuple[KerasLayout, KerasWeights]:
-    """How the weights lie, and the weights by the names of the layout.
+    """Return how the weights lie, and the weights by the names of the layout.
 
     Args:
         state: Keras names to arrays, or the arrays that `get_weights()` lists.

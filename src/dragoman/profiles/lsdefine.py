@@ -81,7 +81,7 @@ class DeviationNorm(StdNorm):
 
 
 def position_table(len_limit: int, d_model: int) -> Float[Tensor, "{len_limit} {d_model}"]:
-    """Interleaved sinusoids in float64, row p for the p-th token counted from 1; row 0, for padding, is zeros."""
+    """Return interleaved sinusoids in float64, row p for the p-th token from 1; row 0, for padding, is zeros."""
     table = sinusoids(len_limit, d_model)
     table[0] = 0.0
     return table
@@ -90,7 +90,7 @@ def position_table(len_limit: int, d_model: int) -> Float[Tensor, "{len_limit} {
 def added_mask(
     scores: Float[Tensor, "*rows q_len k_len"], mask: Bool[Tensor, "..."] | None = None
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """Softmax over the keys after -1e9 is added to the hidden ones."""
+    """Return the softmax over the keys after -1e9 is added to the hidden ones."""
     return (scores if mask is None else scores - 1e9 * (~mask).to(scores.dtype)).softmax(-1)
 
 
@@ -110,7 +110,7 @@ class PositionedEmbedding(nn.Module):
         self.register_buffer("table", table)
 
     def forward(self, ids: Int[Tensor, "batch len"], start: int = 0) -> Float[Tensor, "batch len d_model"]:
-        """Vectors of the tokens, the first of which stands at position `start`; padding has row 0.
+        """Return the vectors of the tokens, the first of which stands at position `start`; padding has row 0.
 
         Raises:
             ModelError: there are more tokens than the table has positions.
@@ -118,7 +118,7 @@ class PositionedEmbedding(nn.Module):
         return self._add(ids, start, ids != PAD)
 
     def generated(self, ids: Int[Tensor, "batch len"], start: int) -> Float[Tensor, "batch len d_model"]:
-        """The same, of what the model said: padding has a position then.
+        """Return the vectors of what the model wrote: padding has a position then.
 
         Raises:
             ModelError: as of `forward`.
@@ -180,7 +180,7 @@ def build(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> KerasTransformer:
-    """A fresh model: Glorot-uniform kernels, zero offsets, embeddings uniform within 0.05.
+    """Return a fresh model: Glorot-uniform kernels, zero offsets, embeddings uniform within 0.05.
 
     Args:
         i_tokens: source vocabulary, special symbols included (their `i_tokens.num()`).
@@ -228,7 +228,7 @@ def load(
     faithful_to_bug: str | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> KerasTransformer:
-    """Their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
+    """Return their weights in a model of ours, in evaluation mode. Sizes are read off the weights.
 
     Args:
         state: either Keras names to arrays (`dense_3/kernel:0`, or as in an HDF5 file `dense_3/dense_3/kernel:0`;
@@ -260,22 +260,22 @@ def load(
 
 
 def loss(logits: Float[Tensor, "batch labels vocab"], labels: Int[Tensor, "batch labels"]) -> Float[Tensor, ""]:
-    """Cross-entropy without smoothing: the mean over a sentence's real tokens, then the mean over sentences."""
+    """Return cross-entropy without smoothing: the mean over a sentence's tokens, then the mean over sentences."""
     return _sentence_mean(F.cross_entropy(logits.transpose(1, 2), labels, reduction="none"), labels)
 
 
 def accuracy(logits: Float[Tensor, "batch labels vocab"], labels: Int[Tensor, "batch labels"]) -> Float[Tensor, ""]:
-    """The share of labels that are the likeliest token, averaged like `loss`."""
+    """Return the share of labels that are the likeliest token, averaged like `loss`."""
     return _sentence_mean((logits.argmax(-1) == labels).to(logits.dtype), labels)
 
 
 def learning_rate(step: int, d_model: int, warmup: int = 4000) -> float:
-    """Of update `step`, counted from 1: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)."""
+    """Return d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) of update `step`, counted from 1."""
     return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
 def adam_epsilon(step: int, epsilon: float = 1e-9, beta_2: float = 0.98) -> float:
-    """What `eps` of `torch.optim.Adam` has to be at update `step`, from 1, to do what Keras does with `epsilon`.
+    """Return what `eps` of `torch.optim.Adam` has to be at update `step`, from 1, to do what Keras does with `epsilon`.
 
     Keras adds it to the root of the second moment as it is, PyTorch to the root corrected for its bias.
     """

@@ -12,17 +12,17 @@ from dragoman.nn import Transformer
 
 
 def beam_log_probabilities(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
-    """What their beam search adds up: log(softmax + 1e-8), so never below -18.4."""
+    """Return what their beam search adds up: log(softmax + 1e-8), so never below -18.4."""
     return (logits.softmax(-1) + 1e-8).log()
 
 
 def beam_prunes(total: float, best: float | None) -> bool:
-    """Whether their beam search drops a candidate: below five times the best finished sum of the sentence, so far."""
+    """Return whether their search drops a candidate: below five times the best finished sum of the sentence."""
     return total < 5 * (-1e5 if best is None else best)
 
 
 def beam_score(total: float, length: int, length_penalty: float = 1.0) -> float:
-    """What their finished hypotheses are sorted by; `length` counts neither `<S>` nor `</S>`."""
+    """Return what their finished hypotheses are sorted by; `length` counts neither `<S>` nor `</S>`."""
     return total / (length + 1) ** length_penalty
 
 
@@ -30,7 +30,7 @@ def beam_score(total: float, length: int, length_penalty: float = 1.0) -> float:
 def decode_batch_greedy(
     model: Transformer, src_seq: Int[Tensor, "batch src"], start_mark: int = 2, end_mark: int = 3, max_len: int = 128
 ) -> list[list[int]]:
-    """The likeliest token at each step, up to `</S>`, which is left out, or to `max_len` - 1 tokens.
+    """Return the likeliest token at each step, up to `</S>`, which is left out, or to `max_len` - 1 tokens.
 
     Padding and `<S>` may come too. The batch stays whole until all have ended: which matters with misaligned masks.
 
@@ -67,7 +67,7 @@ def beam_search(
     end_mark: int = 3,
     max_len: int = 128,
 ) -> list[list[tuple[list[int], float]]]:
-    """All finished hypotheses of each source with their `beam_score`, best first; none if none finished.
+    """Return all finished hypotheses of each source with their `beam_score`, best first; none if none finished.
 
     At each step the `topk` best of the `topk` best continuations of each hypothesis remain, but for those that
     `beam_prunes`; one that ends with `</S>` is finished and goes on no longer.

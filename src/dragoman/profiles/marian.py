@@ -81,14 +81,14 @@ class MarianTransformer(Transformer):
 
 
 def position_table(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """The table of transformers: sines, then cosines, built by NumPy in float64 and rounded to float32."""
+    """Return the table of transformers: sines, then cosines, built by NumPy in float64 and rounded to float32."""
     angle = np.arange(length)[:, None] / np.power(10000, 2 * (np.arange(d_model) // 2) / d_model)
     table = np.concatenate([np.sin(angle[:, 0::2]), np.cos(angle[:, 1::2])], axis=1)
     return torch.from_numpy(table.astype(np.float32))
 
 
 def native_position_table(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """The table of Marian (and of tensor2tensor), computed in float32, for an even width of at least 4.
+    """Return the table of Marian (and of tensor2tensor), computed in float32, for an even width of at least 4.
 
     The C library rounds each function once: hence the detour of `exp`, `sin` and `cos` through float64.
     """
@@ -108,7 +108,7 @@ _POSITIONS = {"transformers": position_table, "marian": native_position_table}
 def shift_right(
     labels: Int[Tensor, "batch tgt"], pad_token_id: int, decoder_start_token_id: int
 ) -> Int[Tensor, "batch tgt"]:
-    """The decoder's input for these labels: the start token, then all labels but the last; -100 becomes padding."""
+    """Return the decoder's input for these labels: the start token, then all labels but the last, -100 as padding."""
     shifted = F.pad(labels[:, :-1], (1, 0), value=decoder_start_token_id)
     return shifted.masked_fill(shifted == -100, pad_token_id)
 
@@ -116,7 +116,7 @@ def shift_right(
 def loss(
     logits: Float[Tensor, "batch tgt vocab"], labels: Int[Tensor, "batch tgt"], label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Cross-entropy, the mean over labels that are not -100 (padding that is not marked so counts as a token).
+    """Return cross-entropy, the mean over labels that are not -100 (padding not marked so counts as a token).
 
     Args:
         logits: of each next token.
@@ -128,7 +128,7 @@ def loss(
 
 
 def beam_score(token_log_probabilities: Sequence[float], length_penalty: float = 1.0, *, forced: bool = False) -> float:
-    """What beams are ranked by: the sum of the log-probabilities divided by length^length_penalty.
+    """Return what beams are ranked by: the sum of the log-probabilities divided by length^length_penalty.
 
     Args:
         token_log_probabilities: one per token, `</s>` at the end included; the start token has none.
@@ -167,7 +167,7 @@ def build(
     layer_norm_eps: float = 1e-5,
     dtype: torch.dtype = torch.float32,
 ) -> MarianTransformer:
-    """A fresh model; the arguments are those of `MarianConfig`, except the last three.
+    """Return a fresh model; the arguments are those of `MarianConfig`, except the last three.
 
     Without `tie_word_embeddings` nothing is tied, nor shared (transformers 5).
 
@@ -217,7 +217,7 @@ def load(
     layer_norm_eps: float = 1e-5,
     dtype: torch.dtype = torch.float32,
 ) -> MarianTransformer:
-    """The weights of a `MarianMTModel` in a model of ours, in evaluation mode; the arguments are those of `build`.
+    """Return a `MarianMTModel`'s weights in a model of ours, in evaluation mode; arguments as of `build`.
 
     Sizes, numbers of layers and tying follow from the weights: tables that are equal are one, as transformers reads
     them too. Tables of positions, which are seldom saved, are used if they are there, unless those of `marian` are

@@ -127,14 +127,14 @@ def build(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> MultiHeadAttention:
-    """A fresh `MultiHeadAttention` with Paddle's initialisation: Xavier-uniform matrices, zero offsets."""
+    """Return a fresh `MultiHeadAttention` with Paddle's initialisation: Xavier-uniform matrices, zero offsets."""
     return MultiHeadAttention(query_size, query_vec_size, hidden_vec_size, output_vec_size, head_num).to(dtype)
 
 
 def load(
     state: Mapping[str, Any], query_size: int, head_num: int, *, dtype: torch.dtype = torch.float32
 ) -> MultiHeadAttention:
-    """Their `MultiHeadAttention`, in evaluation mode; the weights tell all sizes but these.
+    """Return their `MultiHeadAttention`, in evaluation mode; the weights tell all sizes but these.
 
     Args:
         state: `W_q.weight` … `W_o.bias` to arrays.
@@ -158,7 +158,7 @@ def load(
 def load_single(
     state: Mapping[str, Any], query_size: int, *, dtype: torch.dtype = torch.float32
 ) -> DotProductAttention:
-    """Their `DotProductAttention`, in evaluation mode: as `load`, without W_o.
+    """Return their `DotProductAttention`, in evaluation mode: as `load`, without W_o.
 
     Raises:
         ModelError: an entry is missing, left over or misshapen.
@@ -172,7 +172,7 @@ def load_single(
 
 @torch.no_grad()
 def to_block(model: MultiHeadAttention) -> blocks.MultiHeadAttention:
-    """The same as a `dragoman.nn.MultiHeadAttention`, its heads one after the other: for encoders, decoders, caches.
+    """Return the heads, one after the other, as a `dragoman.nn.MultiHeadAttention`, for stacks and caches.
 
     Raises:
         ConfigError: what goes out is not as wide as what comes in.

@@ -38,12 +38,12 @@ def check_heads(name: str, heads: int, *widths: int) -> None:
 
 
 def encoder(count: int, attention: Make, feed_forward: Make, residual: Make, end: nn.Module | None = None) -> Encoder:
-    """So many layers, each of fresh parts, and what ends them."""
+    """Make so many layers, each of fresh parts, and what ends them."""
     return Encoder([EncoderLayer(attention(), feed_forward(), residual) for _ in range(count)], end)
 
 
 def decoder(count: int, attention: Make, feed_forward: Make, residual: Make, end: nn.Module | None = None) -> Decoder:
-    """So many layers, each of fresh parts, and what ends them."""
+    """Make so many layers, each of fresh parts, and what ends them."""
     return Decoder([DecoderLayer(attention(), feed_forward(), residual, attention()) for _ in range(count)], end)
 
 
@@ -54,7 +54,7 @@ def stacks(
     residual: Make,
     ends: tuple[nn.Module | None, nn.Module | None] = (None, None),
 ) -> tuple[Encoder, Decoder]:
-    """Encoder and decoder made of the same parts."""
+    """Make an encoder and a decoder of the same parts."""
     parts = attention, feed_forward, residual
     return encoder(sizes[0], *parts, ends[0]), decoder(sizes[1], *parts, ends[1])
 
@@ -62,17 +62,17 @@ def stacks(
 def filled_weights(
     scores: Float[Tensor, "*rows q_len k_len"], mask: Bool[Tensor, "..."] | None = None, *, fill: float
 ) -> Float[Tensor, "*rows q_len k_len"]:
-    """Softmax over the keys after masked scores are set to `fill`: a row that may see no key weighs all keys alike."""
+    """Return softmax weights after masked scores are set to `fill`: a row that sees no key weighs all alike."""
     return (scores if mask is None else scores.masked_fill(~mask, fill)).softmax(-1)
 
 
 def filling(fill: float) -> Callable[..., Tensor]:
-    """`filled_weights` of one `fill`, as attention wants it."""
+    """Return `filled_weights` of one `fill`, as attention wants it."""
     return partial(filled_weights, fill=fill)
 
 
 def interleaved(angle: Float[Tensor, "length pairs"], d_model: int) -> Float[Tensor, "length {d_model}"]:
-    """Sine and cosine of each angle in columns of their own, side by side; an odd width ends with a sine."""
+    """Return sine and cosine of each angle in columns side by side; an odd width ends with a sine."""
     table = angle.new_zeros(len(angle), d_model)
     table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, : d_model // 2].cos()
     return table

@@ -87,7 +87,7 @@ class Names:
 
 
 def exponential_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """Interleaved sinusoids in float32, the wavelengths as exp(-2i·ln(10000)/d_model): the tutorial's route.
+    """Return interleaved sinusoids in float32, wavelengths as exp(-2i·ln(10000)/d_model): the tutorial's route.
 
     From the table built in float64 it differs by 7e-6 within 100 positions and 4e-4 within 5000.
     """
@@ -113,7 +113,7 @@ def build(
     maxlen: int = 5000,
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """A fresh model; with the same seed, the numbers PyTorch's translation tutorial starts from.
+    """Return a fresh model; with the same seed, the numbers PyTorch's translation tutorial starts from.
 
     Args:
         src_vocab_size: rows of the source table.
@@ -167,7 +167,7 @@ def load(
     names: Names | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Transformer:
-    """The weights of a model that stands on `torch.nn.Transformer`, or on its two stacks alone, in evaluation mode.
+    """Return a model with weights of `torch.nn.Transformer`, or of its two stacks alone, in evaluation mode.
 
     Sizes, numbers of layers, offsets and final norms follow from the weights, tying from the names.
 

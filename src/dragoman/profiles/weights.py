@@ -38,7 +38,7 @@ class LayerNames:
 
 
 def residual_norms(layer: Any) -> list[nn.Module]:
-    """The norms of a layer, in the order of its sub-layers."""
+    """Return the norms of a layer, in the order of its sub-layers."""
     return [getattr(layer, f"{name}_residual").norm for name, _ in _sub_layers(layer)]
 
 
@@ -76,13 +76,13 @@ class Weights:
         return name in self._state
 
     def find(self, name: str) -> tuple[str, Shaped[Tensor, "..."] | None]:
-        """An entry and its name in the state."""
+        """Return an entry and its name in the state."""
         return name, self._state.get(name)
 
     # Sizes
 
     def common(self, pattern: str, place: int) -> int:
-        """The size in one dimension that most matrices of a kind have.
+        """Return the size in one dimension that most matrices of a kind have.
 
         Args:
             pattern: their names, `*` standing for anything.
@@ -99,7 +99,7 @@ class Weights:
         return sizes.most_common(1)[0][0]
 
     def rows(self, name: str, width: int, otherwise: int = 1) -> int:
-        """The rows of a table of that width; if it is none, `finish` complains of it, and the answer is `otherwise`."""
+        """Return the rows of a table of that width; `otherwise` if it is none, of which `finish` complains."""
         own, found = self.find(name)
         if found is not None and found.dim() == 2 and found.shape[1] == width:
             return found.shape[0]
@@ -107,12 +107,12 @@ class Weights:
         return otherwise
 
     def length(self, name: str, otherwise: int = 1) -> int:
-        """The first dimension of an entry, if it is there."""
+        """Return the first dimension of an entry, if it is there."""
         _, found = self.find(name)
         return otherwise if found is None or found.dim() == 0 else found.shape[0]
 
     def number(self, prefix: str) -> int:
-        """How many numbered things have entries, from 0 on; `{}` stands for the number."""
+        """Return how many numbered things have entries, from 0 on; `{}` stands for the number."""
 
         def is_there(number: int) -> bool:
             start = prefix.format(number)
@@ -121,11 +121,11 @@ class Weights:
         return next(number for number in itertools.count() if not is_there(number))
 
     def has(self, pattern: str) -> bool:
-        """Whether an entry has such a name, `*` standing for anything."""
+        """Return whether an entry has such a name, `*` standing for anything."""
         return any(fnmatchcase(name, pattern) for name in self._state)
 
     def same(self, name: str, other: str) -> bool:
-        """Whether two entries are there and equal: one that is shared, saved twice."""
+        """Return whether two entries are there and equal: one that is shared, saved twice."""
         return name in self and other in self and torch.equal(self._state[name], self._state[other])
 
     # Entries
@@ -137,20 +137,20 @@ class Weights:
         self._complaints.setdefault(name, shape)
 
     def take(self, name: str, shape: Sequence[int], *, transpose: bool = False) -> Float[Tensor, "..."]:
-        """An entry, as `shape` after transposing its last two dimensions if asked; zeros if there is a complaint."""
+        """Return an entry as `shape`, its last two dimensions transposed if asked; zeros if there is a complaint."""
         own, found = self.find(name)
         if own in self._used:
             self._complaints[own] = "used twice"
         self._used.add(own)
-        turned = transpose and len(shape) >= 2
-        wanted = [*shape[:-2], *reversed(shape[-2:])] if turned else list(shape)
+        swapped = transpose and len(shape) >= 2
+        wanted = [*shape[:-2], *reversed(shape[-2:])] if swapped else list(shape)
         if own in self._complaints or found is None or list(found.shape) != wanted:
             self.refuse(own, str(wanted))
             return torch.zeros(*shape, dtype=self.dtype)
-        return (found.transpose(-2, -1) if turned else found).to(self.dtype)
+        return (found.transpose(-2, -1) if swapped else found).to(self.dtype)
 
     def table(self, name: str, width: int) -> Float[Tensor, "length {width}"] | None:
-        """A table of positions, `[1, length, width]` there, if it is there; its length is its own."""
+        """Return a table of positions, `[1, length, width]` there, if it is there; its length is its own."""
         _, found = self.find(name)
         return None if found is None else self.take(name, (1, (*found.shape, 0, 0)[1], width))[0]
 
@@ -160,7 +160,7 @@ class Weights:
             parameter.copy_(self.take(name, parameter.shape, transpose=transpose))
 
     def skip(self, name: str) -> None:
-        """An entry that may be there but carries nothing to load."""
+        """Mark an entry that may be there but carries nothing to load."""
         self._used.add(name)
 
     # Modules

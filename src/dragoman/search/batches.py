@@ -10,7 +10,7 @@ MAX_HYPOTHESES = 256
 
 
 def length_batches(lengths: Sequence[int], beam_size: int = 1, max_rows: int = MAX_ROWS) -> Iterator[list[int]]:
-    """Rows of like length together, longest first, within a budget of rows and of tokens; empty rows left out.
+    """Yield rows of like length together, longest first, within a budget of rows and of tokens; empty rows left out.
 
     Args:
         lengths: tokens of each row.

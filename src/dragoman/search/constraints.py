@@ -12,16 +12,16 @@ from dragoman.search.hypothesis import IMPOSSIBLE
 from dragoman.search.sentence import Sentence
 
 
-def banned(one: Sentence) -> tuple[int, ...]:
+def banned(sentence: Sentence) -> tuple[int, ...]:
     """Return what none of these rows may emit next: what is never emitted, and before the minimum length the end."""
-    request = one.request
-    return (*request.never, request.frame.end) if one.step < request.options.min_length else request.never
+    request = sentence.request
+    return (*request.never, request.frame.end) if sentence.step < request.options.min_length else request.never
 
 
-def differs(one: Sentence) -> bool:
+def differs(sentence: Sentence) -> bool:
     """Return whether these rows may be held to more than `banned`, each to its own."""
-    size, request = one.request.options.no_repeat_ngram, one.request
-    return 0 < size <= one.step or one.step >= request.max_length or one.step < len(request.prefix)
+    size, request = sentence.request.options.no_repeat_ngram, sentence.request
+    return 0 < size <= sentence.step or sentence.step >= request.max_length or sentence.step < len(request.prefix)
 
 
 def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Sentence]) -> Float[Tensor, "rows vocab"]:
@@ -34,29 +34,29 @@ def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Sentence])
         log_probs: from the model; not changed.
         batch: whose rows they are, one after the other.
     """
-    raw, forbidden = log_probs, {banned(one) for one in batch}
+    raw, forbidden = log_probs, {banned(sentence) for sentence in batch}
     if len(forbidden) == 1:
         log_probs = raw.index_fill(1, torch.tensor(forbidden.pop(), dtype=torch.long, device=raw.device), float("-inf"))
     else:
         log_probs = raw.clone()
     first = 0
-    for one in batch:
-        rows = slice(first, first + one.width)
-        first += one.width
+    for sentence in batch:
+        rows = slice(first, first + sentence.width)
+        first += sentence.width
         if forbidden:
-            log_probs[rows, list(banned(one))] = float("-inf")
-        if differs(one):
-            _hold(log_probs[rows], raw[rows], one)
+            log_probs[rows, list(banned(sentence))] = float("-inf")
+        if differs(sentence):
+            _hold(log_probs[rows], raw[rows], sentence)
     return log_probs
 
 
-def _hold(log_probs: Tensor, raw: Tensor, one: Sentence) -> None:
+def _hold(log_probs: Tensor, raw: Tensor, sentence: Sentence) -> None:
     """Apply what differs from row to row, in place."""
-    request, step = one.request, one.step
+    request, step = sentence.request, sentence.step
     size, end = request.options.no_repeat_ngram, request.frame.end
-    everywhere = range(one.width)
+    everywhere = range(sentence.width)
     if size and step >= size:
-        for row, tokens in enumerate(one.histories()):
+        for row, tokens in enumerate(sentence.histories()):
             log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
         stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
         _only(log_probs, dict.fromkeys(stuck, end), raw)

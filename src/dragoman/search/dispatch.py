@@ -61,7 +61,7 @@ def open_search(model: NextTokenModel) -> RunningSearch:
 
 
 def sentences_of(request: SearchRequest) -> list[Sentence]:
-    """Return what a request is searched as: one sentence, or for sampling one for each draw."""
+    """Return the sentences that a request is searched as: one, or for sampling one for each draw."""
     name = search_name(request.options)
     if name == "sampling":
         return [Draw(request, number) for number in range(request.options.n_best)]

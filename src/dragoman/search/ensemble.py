@@ -58,7 +58,7 @@ class Ensemble:
     def step(
         self, state: EnsembleState, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], EnsembleState]:
-        """Log of the mean probability, and every member's next state."""
+        """Return the log of the mean probability, and every member's next state."""
         steps = [model.step(one, tokens) for model, one in zip(self.models, state.states, strict=True)]
         weighted = [values + weight for (values, _), weight in zip(steps, self.log_weights, strict=True)]
         return torch.stack(weighted).logsumexp(0), EnsembleState([next_state for _, next_state in steps])

@@ -56,7 +56,7 @@ class Line(Sentence):
         return self._tokens[-1:]
 
     def histories(self) -> list[list[int]]:
-        """Return its tokens."""
+        """Return the tokens of the one hypothesis."""
         return [self._tokens]
 
     def append(self, token: int, value: float) -> None:

@@ -28,12 +28,12 @@ class Guarded(NamedTuple):
 
 
 def is_finished(hypothesis: Hypothesis, max_length: int) -> bool:
-    """Whether the model ended it: at `max_length` tokens nothing but `</s>` is allowed."""
+    """Return whether the model ended the output itself: at `max_length` tokens nothing but `</s>` is allowed."""
     return len(hypothesis.tokens) < max_length
 
 
 def is_loop(tokens: Sequence[int], size: int) -> bool:
-    """Whether half of the n-grams of this size, or more, stand earlier in the tokens; never with fewer than 2 sizes."""
+    """Return whether half of the n-grams of this size, or more, repeat earlier ones; never with fewer than 2 sizes."""
     count = len(tokens) - size + 1
     return count >= 2 * size and 2 * len({tuple(tokens[i : i + size]) for i in range(count)}) <= count
 

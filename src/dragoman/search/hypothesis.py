@@ -22,7 +22,7 @@ class Hypothesis:
         log_probability: natural logarithm of the probability of the tokens and the `</s>` after them.
         score: what hypotheses are ranked by (`hypothesis_score`).
         token_log_probabilities: one per token, then that of `</s>`; their sum is `log_probability`.
-        right_to_left: the same as `log_probability`, read from the end; None where nobody asked.
+        right_to_left: the same as `log_probability`, right to left; None where nobody asked.
     """
 
     tokens: tuple[int, ...]
@@ -33,7 +33,7 @@ class Hypothesis:
 
 
 def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: DecodingConfig) -> Hypothesis:
-    """A hypothesis from its tokens and their log-probabilities, that of `</s>` included, added up from the left."""
+    """Make a hypothesis of tokens and their log-probabilities, that of `</s>` included, added up from the left."""
     total = added_up(values)
     score = hypothesis_score(total, len(values), options.length_penalty, options.length_penalty_formula)
     return Hypothesis(tuple(tokens), total, score, tuple(values))
@@ -48,7 +48,7 @@ def added_up(values: Sequence[float]) -> float:
 
 
 def hypothesis_score(log_probability: float, length: int, alpha: float, formula: str = "gnmt") -> float:
-    """What hypotheses are ranked by; for one log-probability it never falls with the length.
+    """Return the score that hypotheses are ranked by; for one log-probability it never falls with the length.
 
     Args:
         log_probability: of all tokens, `</s>` included; at most 0.
@@ -63,7 +63,7 @@ def hypothesis_score(log_probability: float, length: int, alpha: float, formula:
 
 
 def length_penalty(length: int, alpha: float, formula: str = "gnmt") -> float:
-    """What a log-probability is divided by; `length` counts the tokens and `</s>`, not `<s>`.
+    """Return the divisor of a log-probability; `length` counts the tokens and `</s>`, not `<s>`.
 
     Args:
         length: at least 1.

@@ -24,7 +24,7 @@ class Alternative:
         token_scores: natural log-probability of each piece, then that of `</s>`.
         finished: the model ended it; if not, it was cut at `max_length`.
         alignment: (source piece, output piece) positions from cross-attention, if asked for.
-        right_to_left: as `log_probability`, read from the end; None where outputs are ranked by one reading.
+        right_to_left: as `log_probability`, right to left; None where outputs are ranked by one direction.
     """
 
     text: str
@@ -47,7 +47,7 @@ class PairScore:
         log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
         tokens: the target's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.
-        right_to_left: as `log_probability`, read from the end; None where the model did not learn that.
+        right_to_left: as `log_probability`, right to left; None where the model did not learn that.
     """
 
     source: str

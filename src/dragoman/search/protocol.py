@@ -49,7 +49,7 @@ class NextTokenModel(Protocol):
         ...
 
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
-        """Log-probabilities of the token after `tokens` (the first time `<s>`), and the next state."""
+        """Return the log-probabilities of the token after `tokens` (the first time `<s>`), and the next state."""
         ...
 
 
@@ -67,7 +67,7 @@ class ParallelScorer(Protocol):
 def largest(
     x: Float[Tensor, "rows columns"], count: int
 ) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
-    """The `count` largest of each row, or all there are, largest first, of equal ones the first: values and columns."""
+    """Return the `count` largest of each row (or all), largest first, of equal ones the first: values and columns."""
     count = min(count, x.shape[1])
     values, columns = x.topk(count, dim=1)
     # `topk` takes any of equal ones, and in any order: only where there are some, all are sorted.

@@ -49,20 +49,23 @@ def reranked(
         share: of the latter in the score.
         options: with the length penalty, and how many are wanted.
     """
-    both = [scored_by_both(one, value, share, options) for one, value in zip(found, right_to_left, strict=True)]
-    return sorted(both, key=lambda one: -one.score)[: options.n_best]
+    both = [
+        scored_by_both(hypothesis, value, share, options)
+        for hypothesis, value in zip(found, right_to_left, strict=True)
+    ]
+    return sorted(both, key=lambda hypothesis: -hypothesis.score)[: options.n_best]
 
 
-def scored_by_both(one: Hypothesis, right_to_left: float, share: float, options: DecodingConfig) -> Hypothesis:
+def scored_by_both(hypothesis: Hypothesis, right_to_left: float, share: float, options: DecodingConfig) -> Hypothesis:
     """Return a hypothesis with a score of both directions.
 
     Args:
-        one: with its log-probability from left to right.
+        hypothesis: with its log-probability from left to right.
         right_to_left: the same in the other direction.
         share: of the latter in the score.
         options: with the length penalty.
     """
-    both = (1 - share) * one.log_probability + share * right_to_left
-    length = len(one.tokens) + 1
+    both = (1 - share) * hypothesis.log_probability + share * right_to_left
+    length = len(hypothesis.tokens) + 1
     score = hypothesis_score(both, length, options.length_penalty, options.length_penalty_formula)
-    return replace(one, score=score, right_to_left=right_to_left)
+    return replace(hypothesis, score=score, right_to_left=right_to_left)

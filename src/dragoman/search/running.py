@@ -41,8 +41,8 @@ class RunningSearch:
         if not sentences:
             return
         device = self.model.device
-        state = self.model.start(SourceBatch.of([one.request.source for one in sentences], device))
-        begin = [one.request.frame.begin for one in sentences]
+        state = self.model.start(SourceBatch.of([sentence.request.source for sentence in sentences], device))
+        begin = [sentence.request.frame.begin for sentence in sentences]
         tokens = torch.tensor(begin, dtype=torch.long, device=device)
         if self._tokens is not None and self.sentences:
             state, tokens = self._state.join(state), torch.cat([self._tokens, tokens])
@@ -52,8 +52,8 @@ class RunningSearch:
     def cancel(self, gone: Sequence[Sentence]) -> None:
         """Let sentences leave before they are finished."""
         ids = set(map(id, gone))
-        kept = [row for one, rows in self._placed() if id(one) not in ids for row in rows]
-        self.sentences = [one for one in self.sentences if id(one) not in ids]
+        kept = [row for sentence, rows in self._placed() if id(sentence) not in ids for row in rows]
+        self.sentences = [sentence for sentence in self.sentences if id(sentence) not in ids]
         if self.sentences and self._tokens is not None:
             index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
             self._state, self._tokens = self._state.reorder(index), self._tokens[index]
@@ -67,17 +67,19 @@ class RunningSearch:
         values, tokens = self._look()
         placed = list(self._placed())
         groups: dict[tuple[object, ...], list[tuple[Sentence, range]]] = {}
-        for one, rows in placed:
-            groups.setdefault(one.group, []).append((one, rows))
+        for sentence, rows in placed:
+            groups.setdefault(sentence.group, []).append((sentence, rows))
         for (kind, *_), members in groups.items():
             rows = [row for _, its in members for row in its]
-            some = [one for one, _ in members]
+            some = [sentence for sentence, _ in members]
             seen = _seen(values, tokens, None if len(rows) == len(values) else rows, some[0].count)
             self.kinds[str(kind)](some, *seen)
-        self.sentences = [one for one in self.sentences if one.found is None]
+        self.sentences = [sentence for sentence in self.sentences if sentence.found is None]
         if self.sentences:
-            self._descend([its.start + row for one, its in placed if one.found is None for row in one.parents])
-        return [one for one, _ in placed if one.found is not None]
+            self._descend(
+                [its.start + row for sentence, its in placed if sentence.found is None for row in sentence.parents]
+            )
+        return [sentence for sentence, _ in placed if sentence.found is not None]
 
     def run(self) -> None:
         """Go on until every sentence is finished.
@@ -91,18 +93,18 @@ class RunningSearch:
     def _placed(self) -> Iterator[tuple[Sentence, range]]:
         """Each sentence with its rows."""
         first = 0
-        for one in self.sentences:
-            yield one, range(first, first + one.width)
-            first += one.width
+        for sentence in self.sentences:
+            yield sentence, range(first, first + sentence.width)
+            first += sentence.width
 
     def _look(self) -> tuple[Tensor, Tensor | None]:
         """One step of the model: the likeliest tokens of each row, or all log-probabilities if somebody wants them."""
         assert self._tokens is not None
-        counts = [one.count for one in self.sentences]
+        counts = [sentence.count for sentence in self.sentences]
         most = None if None in counts else max(count for count in counts if count is not None)
         step_top = getattr(self.model, "step_top", None)
         if step_top is not None and most is not None and not any(map(differs, self.sentences)):
-            forbidden = {banned(one) for one in self.sentences}
+            forbidden = {banned(sentence) for sentence in self.sentences}
             if len(forbidden) == 1:
                 ids = torch.tensor(forbidden.pop(), dtype=torch.long, device=self._tokens.device)
                 values, tokens, self._state = step_top(self._state, self._tokens, most, ids)
@@ -115,7 +117,7 @@ class RunningSearch:
         """Let the rows that were chosen become the live ones; rows of finished sentences leave the batch."""
         assert self._tokens is not None
         device, before = self._tokens.device, len(self._tokens)
-        newest = [token for one in self.sentences for token in one.tokens]
+        newest = [token for sentence in self.sentences for token in sentence.tokens]
         self._tokens = torch.tensor(newest, dtype=torch.long, device=device)
         if parents != list(range(before)):
             self._state = self._state.reorder(torch.tensor(parents, dtype=torch.long, device=device))

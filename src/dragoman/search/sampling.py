@@ -92,7 +92,7 @@ def draw_tokens(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> Int[Tensor, " rows"]:
-    """The token of each row at which the cumulative probability, likeliest first, passes its uniform number.
+    """Return the token of each row at which the cumulative probability, likeliest first, passes its uniform number.
 
     Args:
         log_probs: need not be normalised.

@@ -20,7 +20,7 @@ def score_serial(
     frame: Frame = FRAME,
     owners: Sequence[int] | None = None,
 ) -> list[list[float]]:
-    """Natural log-probability of each token of each target and of its end, one step at a time.
+    """Return the natural log-probability of each token of each target and of its end, one step at a time.
 
     Args:
         model: any next-token model.
@@ -47,7 +47,7 @@ def score_parallel(
     *,
     frame: Frame = FRAME,
 ) -> list[list[float]]:
-    """The same in one pass over all positions, for models that can: equal to `score_serial` up to rounding."""
+    """Return what `score_serial` does, up to rounding, in one pass over all positions, for models that can."""
     framed = pad_rows([[frame.begin, *target, frame.end] for target in targets], sources.device)
     return _unpadded(model.token_log_probabilities(sources, framed), targets)
 
@@ -59,7 +59,7 @@ def score_targets(
     *,
     frame: Frame = FRAME,
 ) -> list[list[float]]:
-    """The same in one pass where the model can, else step by step."""
+    """Return what `score_serial` does, in one pass where the model can, else step by step."""
     if isinstance(model, ParallelScorer):
         return score_parallel(model, sources, targets, frame=frame)
     return score_serial(model, sources, targets, frame=frame)

@@ -45,7 +45,7 @@ class Evaluation:
         references: what was accepted for each.
         decoding: the search that was used; None for outputs that were made elsewhere.
         engine: what ran the model, and in which precision; None for outputs that were made elsewhere.
-        aids: what the search asked beside one reading of the model (`Translator.aids`).
+        aids: what the search asked besides the left-to-right model (`Translator.aids`).
         truncated: numbers of the sources, from 1, that were too long and were cut.
         unfinished: numbers of the outputs, from 1, that the model did not end.
         breakdown: scores of the test set's parts, if asked for.
@@ -65,7 +65,7 @@ class Evaluation:
     worst: WorstSentences | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Scores, search and what else was asked for as plain values, for JSON."""
+        """Return the scores, search and what else was asked for as plain values, for JSON."""
         tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
         if self.decoding is not None:
             tree["decoding"], tree["engine"] = self.decoding.to_dict(none=False), self.engine
@@ -199,7 +199,7 @@ def check_outputs(
 
 
 def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = False) -> Counter[str] | None:
-    """How often each word stands in the targets a run was trained on; None where the run does not hold them.
+    """Return how often each word stands in the targets a run was trained on; None where the run does not hold them.
 
     Args:
         run: a run directory.
@@ -218,7 +218,7 @@ def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = F
 
 
 def count_unknown(tokenizer: Tokenizer, text: str) -> int:
-    """How many pieces of a text its vocabulary lacks: unknown tokens, and bytes that stand for rare characters."""
+    """Return how many pieces of a text the vocabulary lacks: unknown tokens, and bytes that stand for characters."""
     ids = tokenizer.encode(text)
     pieces = zip(ids, tokenizer.pieces(ids), strict=True)
     return sum(token == tokenizer.unk or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
@@ -231,7 +231,7 @@ def error_kinds(
     options: DecodingConfig,
     lowercase: bool = False,
 ) -> ErrorKinds:
-    """Of each output that is no reference, whether the search or the model is to blame.
+    """Return for each output that is no reference whether the search or the model is to blame.
 
     Args:
         translator: that wrote them.
@@ -312,7 +312,7 @@ def _judge(
 def read_test_set(
     source: str | Path, references: str | Path | Sequence[str | Path], *, group: bool = False
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The sources and, for each, its references.
+    """Return the sources and, for each, its references.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.

@@ -44,7 +44,7 @@ class Trial:
     lines_per_second: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         tree = {**{name: getattr(self.decoding, name) for name in TUNED}, "score": self.score.to_dict()}
         if self.against is not None:
             names = ("difference", "low", "high", "p_randomisation", "p_bootstrap")
@@ -52,7 +52,7 @@ class Trial:
         return {**tree, "lines_per_second": self.lines_per_second}
 
     def row(self, shares: Sequence[str] = ()) -> str:
-        """The trial in a table that has columns for some of `knn_weight` and `right_to_left_weight`."""
+        """Return the trial in a table that has columns for some of `knn_weight` and `right_to_left_weight`."""
         options, one = self.decoding, self.score
         weights = [getattr(options, name) for name in shares]
         columns = "".join(f"  {'own' if weight is None else f'{weight:.2f}':>5}" for weight in weights)
@@ -79,7 +79,7 @@ class Tuning:
     best: Trial
 
     def lines(self) -> Iterator[str]:
-        """A table for people."""
+        """Yield the lines of a table for people."""
         label = self.best.score.label
         searches = [trial.decoding for trial in self.trials]
         shares = [name for name in _SHARES if len({getattr(one, name) for one in searches}) > 1]
@@ -90,7 +90,7 @@ class Tuning:
             yield f"{trial.row(shares)}{'  best' if trial is self.best else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"trials": [trial.to_dict() for trial in self.trials], "best": self.best.to_dict()}
 
 
@@ -126,7 +126,7 @@ def tune(
         length_penalties: alphas to try with each beam larger than 1.
         formulas: some of "gnmt", "power", "reward".
         knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
-        right_to_left_weights: of the reading from right to left, likewise.
+        right_to_left_weights: of the right-to-left direction, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
         report: takes a line of plain text about each search.

@@ -46,7 +46,7 @@ class TextStatistics:
         self.alphabet.update(text)
 
     def merged(self, other: TextStatistics) -> TextStatistics:
-        """Counts of both texts together."""
+        """Return the counts of both texts together."""
         return TextStatistics(
             self.lines + other.lines,
             self.characters + other.characters,
@@ -56,7 +56,7 @@ class TextStatistics:
 
 
 def choose_kind(texts: Sequence[str]) -> Literal["word", "bpe"]:
-    """ "word" if the lines are symbols from a small closed set with blanks between, else "bpe".
+    """Return "word" if the lines are symbols from a small closed set with blanks between, else "bpe".
 
     Closed means: at most 200 symbols, each seen five times on average, and every second line brings hardly one that
     the others do not have (at most one token in 250; every second line, because word lists are often sorted). Symbols
@@ -76,7 +76,7 @@ def choose_kind(texts: Sequence[str]) -> Literal["word", "bpe"]:
 
 
 def choose_vocab_size(statistics: TextStatistics, *, character_coverage: float = 0.9995) -> int:
-    """Entries for a subword vocabulary: room for every character, then merges as the square root of the text.
+    """Return the size of a subword vocabulary: room for every character, then merges as the square root of the text.
 
     size = 260 + alphabet + 4 x sqrt(characters), at most 32,000 (more only where the alphabet itself needs it), where
     alphabet is the number of distinct characters that make up `character_coverage` of the text. So 29,000 captions of
@@ -98,12 +98,12 @@ def _covering(alphabet: Counter[str], coverage: float) -> int:
 
 
 def is_of_symbols(tokenizer: Tokenizer) -> bool:
-    """Whether its lines are sequences of symbols from a closed set, such as sounds or actions, rather than text."""
+    """Return whether lines are sequences of symbols from a closed set, such as sounds or actions, not text."""
     return tokenizer.kind == "word" and len(tokenizer) <= MOST_SYMBOLS
 
 
 def choose_matches(source: Tokenizer, target: Tokenizer, pairs: int) -> int:
-    """How many training pairs like it a source is read with: 2 of 50,000 to 200,000 of two sorts of symbols; else 0.
+    """Return with how many similar training pairs a source is read: 2 of 50,000 to 200,000 pairs of symbols; else 0.
 
     Such as letters and sounds: words are spoken by analogy with words like them. To captions and to sentences of
     Tatoeba matches gave nothing.
@@ -113,7 +113,7 @@ def choose_matches(source: Tokenizer, target: Tokenizer, pairs: int) -> int:
 
 
 def choose_joint(source_texts: Iterable[str], target_texts: Iterable[str], kind: Kind = "bpe") -> bool:
-    """Whether one vocabulary suits both sides, by the probability mass that they share.
+    """Return whether one vocabulary suits both sides, by the probability mass that they share.
 
     Subwords and characters: trigrams of characters, a seventh or more, as in two languages of one script. Words: the
     words themselves, a half or more: words shared by chance (letters and the sounds they stand for) do not help.
@@ -124,7 +124,7 @@ def choose_joint(source_texts: Iterable[str], target_texts: Iterable[str], kind:
 
 
 def overlap(source: Iterable[Sequence[str]], target: Iterable[Sequence[str]]) -> float:
-    """Shared probability mass of two streams of units, 0 (nothing in common) to 1 (the same)."""
+    """Return the shared probability mass of two streams of units, 0 (nothing in common) to 1 (the same)."""
     left = Counter(unit for units in source for unit in units)
     right = Counter(unit for units in target for unit in units)
     totals = max(left.total(), 1), max(right.total(), 1)

@@ -53,10 +53,10 @@ class Corpus(ABC):
 
     @abstractmethod
     def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
-        """The pairs; `counts` is filled in with those read, replaced and skipped."""
+        """Yield the pairs; `counts` is filled in with those read, replaced and skipped."""
 
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of each file, as `sha256sum` prints it."""
+        """Return the SHA-256 of each file, as `sha256sum` prints it."""
         return {path: file_hash(path) for path in self.files}
 
     def __iter__(self) -> Iterator[Pair]:
@@ -87,7 +87,7 @@ class ParallelCorpus(Corpus):
     def from_files(
         cls, source: Sequence[str | Path], target: Sequence[str | Path], *, on_bad_text: BadText = "stop"
     ) -> ParallelCorpus:
-        """A corpus of line-aligned files, first source file with first target file and so on.
+        """Return a corpus of line-aligned files, first source file with first target file and so on.
 
         Raises:
             ConfigError: the numbers of files differ.
@@ -100,7 +100,7 @@ class ParallelCorpus(Corpus):
 
     @classmethod
     def from_pairs(cls, files: Sequence[str | Path], *, on_bad_text: BadText = "stop") -> ParallelCorpus:
-        """A corpus of .tsv and .jsonl files.
+        """Return a corpus of .tsv and .jsonl files.
 
         Raises:
             ConfigError: a file has another suffix.
@@ -111,7 +111,7 @@ class ParallelCorpus(Corpus):
 
     @classmethod
     def from_config(cls, data: DataConfig, part: Literal["train", "dev", "test"] = "train") -> ParallelCorpus:
-        """The training, held-out or test pairs of a config: its aligned files, then its pair files.
+        """Return the training, held-out or test pairs of a config: its aligned files, then its pair files.
 
         Only the training corpus must have some; without any, `corpus.files` is empty.
 
@@ -132,7 +132,7 @@ class ParallelCorpus(Corpus):
         return (*(path for both in self.aligned for path in both), *self.pairs)
 
     def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
-        """The pairs; `counts` is filled in with pairs read, and those with replaced or skipped text."""
+        """Yield the pairs; `counts` is filled in with pairs read, and those with replaced or skipped text."""
         counts = ReadCounts() if counts is None else counts
         for source, target in self.aligned:
             yield from self._read_aligned(source, target, counts)
@@ -173,7 +173,7 @@ class ParallelCorpus(Corpus):
 
 
 def guess_language(files: Sequence[str]) -> str | None:
-    """The two-letter suffix that all files share, `.gz` aside: "de" for `train.de` and `more.de.gz`, "zh" for `.cn`."""
+    """Return the two-letter suffix that all files share ("de" of `train.de` and `more.de.gz`, "zh" of `.cn`)."""
     suffixes = {Path(path.removesuffix(".gz")).suffix[1:].lower() for path in files}
     suffix = suffixes.pop() if len(suffixes) == 1 else ""
     known = len(suffix) == 2 and suffix.isascii() and suffix.isalpha()

@@ -18,7 +18,7 @@ _SKELETON = _Skeleton()
 
 
 def skeleton(text: str) -> str:
-    """The text without case, punctuation, blanks and width variants: equal for two ways of writing one sentence.
+    """Return the text without case, punctuation, blanks and width variants: equal for two ways of writing one sentence.
 
     A text of nothing but punctuation stands for itself.
     """
@@ -26,7 +26,7 @@ def skeleton(text: str) -> str:
 
 
 def text_hash(*texts: str) -> int:
-    """A 64-bit hash of one or several texts, the same on every machine and in every run."""
+    """Return a 64-bit hash of one or several texts, the same on every machine and in every run."""
     digest = hashlib.blake2b(digest_size=8)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")

@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The same items, `size` at a time, as they come."""
+    """Yield the same items, `size` at a time, as they come."""
     stream = iter(items)
     while chunk := list(islice(stream, size)):
         yield chunk
@@ -52,7 +52,7 @@ class ReadCounts:
 
 
 def read_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:
-    """The lines of a UTF-8 text file, streaming; `.gz` files are decompressed.
+    """Yield the lines of a UTF-8 text file, streaming; `.gz` files are decompressed.
 
     Args:
         path: a regular file.
@@ -78,7 +78,7 @@ def scan_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadC
 def scan_stream(
     stream: BufferedIOBase, name: str, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None
 ) -> Iterator[Line]:
-    """The lines of an open binary stream, such as standard input, by the rules of `scan_lines`.
+    """Yield the lines of an open binary stream, such as standard input, by the rules of `scan_lines`.
 
     Args:
         stream: anything with `readline(limit)` that gives bytes.
@@ -139,7 +139,7 @@ def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataE
 
 @contextmanager
 def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
-    """A regular file opened for reading, decompressed if it ends in .gz; a failure while it is open is a DataError."""
+    """Open a regular file for reading, decompressed if it ends in .gz; a failure while it is open is a DataError."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise DataError("not a regular file", file=path, hint="pipe it into standard input where that is read")
@@ -154,7 +154,7 @@ def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
 
 
 def count_lines(path: str | Path) -> int:
-    """How many lines `read_lines` would find in a file, without a look at what they say.
+    """Return how many lines `read_lines` would find in a file, without decoding them.
 
     Raises:
         DataError: the file is missing, not regular, not readable, or damaged gzip.
@@ -167,7 +167,7 @@ def count_lines(path: str | Path) -> int:
 
 
 def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file's bytes as they lie on disk, in hex: what `sha256sum` prints.
+    """Return the SHA-256 of a file's bytes as they lie on disk, in hex: what `sha256sum` prints.
 
     Raises:
         DataError: it cannot be read.

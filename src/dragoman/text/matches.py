@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> Rows:
-        """Lists of ids as rows."""
+        """Make rows of lists of ids."""
         lists = list(rows)
         tokens = np.fromiter(chain.from_iterable(lists), dtype=np.uint32)
         return cls(_narrow(tokens), np.cumsum([0, *map(len, lists)], dtype=np.int64))
@@ -47,13 +47,13 @@ class Rows(NamedTuple):
         return len(self.offsets) - 1
 
     def are_of(self, size: int) -> bool:
-        """Whether the offsets fit the ids, and all are of a vocabulary of this size."""
+        """Return whether the offsets fit the ids, and all are of a vocabulary of this size."""
         ends = self.offsets[:1].tolist(), self.offsets[-1:].tolist()
         fit = ends == ([0], [len(self.tokens)]) and bool((np.diff(self.offsets) >= 0).all())
         return fit and int(self.tokens.max(initial=0)) < size
 
     def row(self, index: int) -> list[int]:
-        """The ids of one row."""
+        """Return the ids of one row."""
         return self.tokens[self.offsets[index] : self.offsets[index + 1]].tolist()
 
 
@@ -86,7 +86,7 @@ class PairIndex:
         self.sources, self.targets = sources, targets
 
     def nearest(self, ids: Sequence[int], count: int, *, but_equal: bool = False) -> list[int]:
-        """The pairs whose sources share most with these ids, best first; none that shares nothing, no source twice.
+        """Return the pairs whose sources share most with these ids, best first; no source twice, none unlike.
 
         Each stretch of one to six tokens (the ends of the sequence count as tokens) that both have adds the logarithm
         of how rare it is; the sum is divided by the square root of the found source's length. What those before have

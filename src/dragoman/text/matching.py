@@ -124,7 +124,7 @@ class Matching:
 
 
 def digest(parts: dict[str, np.ndarray]) -> str:
-    """SHA-256 of the arrays of a file of pairs."""
+    """Return the SHA-256 of the arrays of a file of pairs."""
     found = hashlib.sha256()
     for name in _NAMES:
         found.update(np.ascontiguousarray(parts[name]).data)

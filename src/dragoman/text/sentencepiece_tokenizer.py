@@ -123,7 +123,7 @@ class SentencePieceTokenizer(SpecialIds):
         return len(self._processor)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without framing.
+        """Return the ids of a text, without framing.
 
         Raises:
             DataError: the text has a lone surrogate, which UTF-8 cannot spell.
@@ -136,17 +136,17 @@ class SentencePieceTokenizer(SpecialIds):
             raise DataError("the text has half of a surrogate pair", expected="text", found=found) from error
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; specials are left out, an unknown reads as U+FFFD."""
+        """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
         control = self.control
         text = self._processor.decode([int(i) for i in ids if i not in control])
         return _ESCAPED.sub(_unescape, text)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The piece of each id, as SentencePiece writes it: U+2581 for a blank, `<0x0A>` for a byte."""
+        """Return the piece of each id, as SentencePiece writes it: U+2581 for a blank, `<0x0A>` for a byte."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def resampled(self, rows: Sequence[Sequence[int]], *, amount: float, seed: int) -> list[list[int]]:
-        """Other ids for the texts of some rows; within a process the same ones for the same rows, amount and seed.
+        """Return the texts of some rows cut anew; in one process the same ids for the same rows, amount and seed.
 
         Args:
             rows: ids as `encode` gives them.

@@ -30,7 +30,7 @@ class Report(ABC):
     """What the doctor found in a corpus, for people and for programs."""
 
     def to_dict(self) -> dict[str, object]:
-        """The report as plain values for JSON, warnings included."""
+        """Return the report as plain values for JSON, warnings included."""
         return {**asdict(self), "warnings": list(self.warnings)}
 
     @property
@@ -39,7 +39,7 @@ class Report(ABC):
         return tuple(self._warnings())
 
     def lines(self) -> list[str]:
-        """The report as readable lines."""
+        """Return the report as readable lines."""
         return list(self._lines())
 
     @abstractmethod
@@ -90,12 +90,12 @@ class SideTally:
             self.oddities[_NOT_NFC] += 1
 
     def report(self) -> SideReport:
-        """What was counted so far."""
+        """Return a report on what was counted so far."""
         return SideReport(self.empty, _lengths(self.characters), _lengths(self.tokens), dict(self.oddities))
 
 
 def side_lines(name: str, side: SideReport) -> Iterator[str]:
-    """A side as readable lines."""
+    """Yield the report on a side as readable lines."""
     for unit, lengths in (("characters", side.characters), ("tokens", side.tokens)):
         yield (
             f"{name} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % up to {lengths.p95}, "
@@ -106,14 +106,14 @@ def side_lines(name: str, side: SideReport) -> Iterator[str]:
 
 
 def untrained(dev: T | None, test: T | None) -> Iterator[tuple[str, T]]:
-    """The parts that are not trained on, as far as there are any, with their names."""
+    """Yield the parts that are not trained on, as far as there are any, with their names."""
     for name, part in (("held-out", dev), ("test", test)):
         if part is not None:
             yield name, part
 
 
 def damage_warnings(*sides: SideReport) -> Iterator[str]:
-    """A sentence for each sign that the text was damaged before it came here."""
+    """Yield a sentence for each sign that the text was damaged before it came here."""
     for name in ("control characters", "replacement characters"):
         if count := sum(side.oddities.get(name, 0) for side in sides):
             yield f"{count:,} lines have {name}: the text was probably damaged earlier"

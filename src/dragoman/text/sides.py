@@ -30,7 +30,7 @@ class SideProfiles:
             self._blocks[side] += np.bincount(blocks, minlength=_BLOCKS)
 
     def exchanged(self, sources: Sequence[str], targets: Sequence[str], *, counted: bool) -> np.ndarray:
-        """For each pair, whether both of its texts look like the other side.
+        """Return for each pair whether both of its texts look like the other side.
 
         Args:
             sources: source texts.

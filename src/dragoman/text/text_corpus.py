@@ -39,11 +39,11 @@ class TextCorpus(Corpus):
 
     @classmethod
     def from_config(cls, data: DataConfig, part: Literal["train", "dev", "test"] = "train") -> TextCorpus:
-        """The training, held-out or test text of a config; without any, `corpus.files` is empty."""
+        """Return the training, held-out or test text of a config; without any, `corpus.files` is empty."""
         return cls(data.text if part == "train" else getattr(data, f"{part}_text"), data.on_bad_text)
 
     def read(self, counts: ReadCounts | None = None) -> Iterator[Pair]:
-        """The lines; `counts` is filled in with those read, replaced and skipped."""
+        """Yield the lines; `counts` is filled in with those read, replaced and skipped."""
         counts = ReadCounts() if counts is None else counts
         for path in self.files:
             for line in scan_lines(path, on_bad_text=self.on_bad_text, counts=counts):

@@ -71,15 +71,15 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without framing."""
+        """Return the ids of a text, without framing."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; specials are left out, an unknown reads as U+FFFD."""
+        """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
         ...
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable piece for each id; blanks show as U+2581."""
+        """Return a readable piece for each id; blanks show as U+2581."""
         ...
 
     def save(self, path: str | Path) -> None:
@@ -103,7 +103,7 @@ class SpecialIds:
 
 
 def special_tokens(*, mask: bool) -> tuple[str, ...]:
-    """The special tokens in id order."""
+    """Return the special tokens in id order."""
     return (*SPECIALS, MASK_TOKEN) if mask else SPECIALS
 
 

@@ -68,7 +68,7 @@ class TokenizerPair:
         return pieces(source.joined)
 
     def is_like(self, other: TokenizerPair) -> bool:
-        """Whether models can share outputs and sources: the same pieces on either side, and the same matches."""
+        """Return whether models can share outputs and sources: the same pieces on either side, and the same matches."""
         return self._facts() == other._facts()
 
     def _facts(self) -> tuple[list[str], list[str], tuple[int, str] | None]:
@@ -77,13 +77,13 @@ class TokenizerPair:
         return source.pieces(range(len(source))), target.pieces(range(len(target))), matches
 
     def without_matches(self) -> TokenizerPair:
-        """The same, of the texts alone."""
+        """Return tokenizers of the texts alone, without fuzzy matches."""
         return TokenizerPair(self.source, self.target)
 
     def with_matches(
         self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, count: int, limit: int
     ) -> TokenizerPair:
-        """The same, but sources go on with the targets of the pairs most like them (`Matching`).
+        """Return tokenizers whose sources go on with the targets of the pairs most like them (`Matching`).
 
         Args:
             pairs: source and target ids, unframed.
@@ -104,7 +104,7 @@ class TokenizerPair:
         mask: bool = False,
         report: Callable[[str], None] = silent,
     ) -> TokenizerPair:
-        """Tokenizers for a corpus.
+        """Train tokenizers for a corpus.
 
         What the config leaves open is chosen from the text (`choices`), each side by itself, and told to `report`.
 
@@ -132,7 +132,7 @@ class TokenizerPair:
         mask: bool = False,
         report: Callable[[str], None] = silent,
     ) -> TokenizerPair:
-        """One tokenizer for the targets, which stands for both sides: for models of one text.
+        """Train one tokenizer for the targets, which stands for both sides: for models of one text.
 
         Arguments and errors are those of `train`; `joint` has no meaning here.
         """

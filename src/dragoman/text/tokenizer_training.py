@@ -20,7 +20,7 @@ MAX_TRAINING_LINES = 1_000_000
 def train_sides(
     pairs: Iterable[Pair], config: TokenizerConfig, *, mask: bool, report: Callable[[str], None]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """What `TokenizerPair.train` says: tokenizers of source and target, perhaps the same one.
+    """Train tokenizers of source and target, perhaps the same one, as `TokenizerPair.train` says.
 
     Raises:
         ConfigError: the vocabulary size asked for does not hold the characters, or sides of different kinds were to be
@@ -57,7 +57,7 @@ def train_sides(
 def train_target(
     lines: Iterable[Pair], config: TokenizerConfig, *, mask: bool, report: Callable[[str], None]
 ) -> Tokenizer:
-    """What `TokenizerPair.train_one` says: one tokenizer for the targets.
+    """Train one tokenizer for the targets, as `TokenizerPair.train_one` says.
 
     Raises:
         ConfigError: the vocabulary size asked for does not hold the characters.

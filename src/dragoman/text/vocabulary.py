@@ -47,7 +47,7 @@ class Vocabulary(SpecialIds):
         mask: bool = False,
         symbols: Sequence[str] = (),
     ) -> Vocabulary:
-        """The vocabulary of some texts, most frequent tokens first.
+        """Make the vocabulary of some texts, most frequent tokens first.
 
         Args:
             kind: "word" or "character".
@@ -72,17 +72,17 @@ class Vocabulary(SpecialIds):
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without framing."""
+        """Return the ids of a text, without framing."""
         return [self._ids.get(token, UNK) for token in (text.split() if self.kind == "word" else text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids; specials are left out, an unknown reads as U+FFFD."""
+        """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
         control = self.control
         texts = (UNKNOWN_TEXT if i == UNK else self._tokens[i] for i in ids if i not in control)
         return (" " if self.kind == "word" else "").join(texts)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The token of each id; a blank shows as U+2581."""
+        """Return the token of each id; a blank shows as U+2581."""
         return [_BLANK if self._tokens[i] == " " else self._tokens[i] for i in ids]
 
     def save(self, path: str | Path) -> None:

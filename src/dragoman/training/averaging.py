@@ -50,7 +50,7 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
 
 
 def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
-    """A model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
+    """Write a model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
 
     Args:
         directory: the run.
@@ -124,7 +124,7 @@ class ExponentialMovingAverage:
             average.lerp_(parameter.to(average.dtype), rate)
 
     def state(self) -> dict[str, Tensor]:
-        """Everything `load` needs to go on bit for bit: the average by parameter name, and the number of updates."""
+        """Return what `load` needs to go on bit for bit: the average by parameter name, the number of updates."""
         return {_UPDATES: torch.tensor(self.updates)} | {f"average.{name}": t for name, t in self._average.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -140,7 +140,7 @@ class ExponentialMovingAverage:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Within this, the model's parameters are the average; afterwards they are their own again, exactly."""
+        """Replace the model's parameters by the average inside the `with` block; exactly restored afterwards."""
         own = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         try:
             _assign(model, self._average)

@@ -69,9 +69,9 @@ KINDS = {
 _REMEMBERED = f"""While it translates it looks up the states of its training pairs, in `{DATASTORE}`: who has that file
 has their targets. Of the numbers above only those of a search that was tried were found with it.
 """
-_BOTH_ENDS = """ Targets were learned from their
-last token to their first too{}, and what a beam finds is ranked by both readings."""
-# How a card begins to tell of its search, and what stands behind that.
+_BOTH_DIRECTIONS = """ Targets were learned right to
+left too{}, and what a beam finds is ranked by both directions."""
+# How a card begins to tell of its search, and what comes after that.
 _SEARCHES, _FLATTERS = "`translate` searches with", "\nThe held-out"
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
@@ -125,7 +125,7 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
 
 {KINDS[model.family].stack}: {layers} layers, d_model {model.d_model}, {model.num_heads} heads, d_ff {model.d_ff},
 {model.norm}-norm, dropout {model.dropout}, embeddings tied: {model.tie_embeddings}. {vocabulary} {model.target_vocab:,}
-({tokenizers.target.kind}){joint}. The weights are {kept}.{_BOTH_ENDS.format(own) if model.right_to_left else ""}
+({tokenizers.target.kind}){joint}. The weights are {kept}.{_BOTH_DIRECTIONS.format(own) if model.right_to_left else ""}
 """
 
 
@@ -163,7 +163,7 @@ def _search(config: TrainConfig, tuned: Tuning) -> str:
 def _searched(trial: Trial, how: str, lines: str) -> str:
     options, score = trial.decoding, trial.score
     formula = "" if options.length_penalty_formula == "gnmt" else f" (`{options.length_penalty_formula}`)"
-    shares = {"of its datastore": options.knn_weight, "of the reading from right to left": options.right_to_left_weight}
+    shares = {"of its datastore": options.knn_weight, "of the right-to-left direction": options.right_to_left_weight}
     parts = [f"a beam of {options.beam_size}"]
     if options.beam_size > 1:
         parts.append(f"a length penalty of {options.length_penalty:g}{formula}")
@@ -208,7 +208,7 @@ def _use(config: TrainConfig, directory: Path) -> str:
 
 
 def data_section(data: Prepared) -> str:
-    """What was read, and what of it was kept."""
+    """Return what was read, and what of it was kept."""
     rows = [f"| `{Path(name).name}` | `{digest}` |" for name, digest in sorted(data.hashes.items())]
     counts = [f"- {part}: {count}" for part, count in data.counts.items()]
     if (matching := data.tokenizers.matching) is not None:
@@ -234,13 +234,13 @@ best validation ({config.validation.metric}) at step {progress.best_step:,}. All
 
 
 def typed_command() -> str:
-    """What was typed to start this program, as a shell takes it; of another program, what it called."""
+    """Return what was typed to start this program, as a shell takes it; of another program, what it called."""
     program = Path(sys.argv[0])
     is_ours = program.name == "dragoman" or program.parts[-2:] == ("dragoman", "__main__.py")  # python -m dragoman
     return shlex.join(["dragoman", *sys.argv[1:]]) if is_ours else "dragoman.train(...)"
 
 
 def versions(*packages: str) -> str:
-    """Those of Python and of some packages, as a sentence."""
+    """Return the versions of Python and of some packages, as a sentence."""
     named = ", ".join(f"{name} {version(name)}" for name in packages)
     return f"Python {platform.python_version()}, {named}."

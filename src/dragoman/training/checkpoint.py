@@ -68,7 +68,7 @@ class Manifest:
     files: dict[FileName, FileRecord]
 
     def encode(self) -> bytes:
-        """The bytes of `MANIFEST.json`: these fields and a SHA-256 over them."""
+        """Return the bytes of `MANIFEST.json`: these fields and a SHA-256 over them."""
         body = asdict(self)
         return encode_json(body | {"sha256": hashlib.sha256(encode_json(body)).hexdigest()})
 
@@ -249,12 +249,12 @@ def _candidates(directory: Path) -> list[tuple[int, bool, Path]]:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """The checkpoints in a directory by their names, oldest first, none of them verified."""
+    """Return the checkpoints in a directory by their names, oldest first, none of them verified."""
     return [path for _, current, path in _candidates(directory) if current]
 
 
 def newest_checkpoint(directory: Path, report: Report | None = None) -> Path | None:
-    """The newest checkpoint that verifies; None if there is none at all. Changes nothing on the disk.
+    """Return the newest checkpoint that verifies; None if there is none at all. Changes nothing on the disk.
 
     Args:
         directory: the `checkpoints` directory of a run.

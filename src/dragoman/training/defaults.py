@@ -6,7 +6,8 @@ sequence of symbols (it has a word vocabulary of 1,000 entries at most) there ma
 is 0.1; whether sources are read with matches is decided when the corpus is prepared (`text.choices`). An update has
 T/150 target tokens, within 1024 (2048 beyond the first row) and 4096 on a CPU, within 4096 and 16384 elsewhere. Models
 of pairs have rotary positions, those of text a length penalty of 1.0, or when training ends another that 100 dev lines
-or more prove to be better. In the first two rows targets that are text are learned from both ends, by a decoder each.
+or more prove to be better. In the first two rows targets that are text are learned in both directions, by a decoder
+each.
 
 The learning rate rises for a tenth of the run, for 300 updates at least (a quarter of a short run), and falls along a
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
@@ -44,8 +45,8 @@ from dragoman.training.tasks import task_of
 class Size:
     """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
 
-    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_ends` the targets of
-    pairs of text are learned from their end too.
+    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_directions` targets
+    of pairs of text are learned right to left too.
     """
 
     below: float
@@ -55,14 +56,14 @@ class Size:
     epochs: int
     symbol_layers: int
     symbol_epochs: int
-    both_ends: bool = False
+    both_directions: bool = False
 
 
 # What each constant was tried against is in the guide. The row of up to 4e6 tokens has four encoder layers because that
 # before it gained by them; it was not run.
 SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60, both_ends=True),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_ends=True),
+    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60, both_directions=True),
+    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_directions=True),
     Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
     Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
     Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 6, 10, 6, 10),
@@ -76,7 +77,7 @@ SHARE_OF_PEAK = 0.7
 RATE_TIMES_WIDTH, HIGHEST_RATE = 0.768, 6e-3
 # Short runs learn less with a shorter warm-up.
 LEAST_WARMUP = 300
-# Muon begins behind Adam, and is ahead well before this many updates.
+# Muon begins worse than Adam, and is ahead well before this many updates.
 LEAST_FOR_MUON = 1000
 # Of Muon, where it was tried: pairs of fewer tokens.
 DECAY, DECAY_BELOW = 0.5, 1e6
@@ -119,7 +120,7 @@ class _Choices:
 
 
 def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple[TrainConfig, list[Choice]]:
-    """The configuration with every open value chosen, and the choices.
+    """Choose a value for every open setting; return the configuration and the choices.
 
     Raises:
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
@@ -172,7 +173,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
     else:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
-    _choose_readings(choices, data, size, symbols=symbols)
+    _choose_directions(choices, data, size, symbols=symbols)
     metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
@@ -185,9 +186,9 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
             choices.choose("validation", why, {"length_penalties": LENGTH_PENALTIES})
 
 
-def _choose_readings(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
+def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
     source, target = data.tokenizers.source, data.tokenizers.target
-    tried = size.both_ends and choices.config.decoding.is_beam_search and not choices.config.training.max_minutes
+    tried = size.both_directions and choices.config.decoding.is_beam_search and not choices.config.training.max_minutes
     if choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
     elif not symbols and tried:
@@ -198,7 +199,7 @@ def _choose_readings(choices: _Choices, data: Prepared, size: Size, *, symbols: 
     elif symbols:
         choices.choose("model", "another one gave nothing on CMUdict", {"right_to_left_decoder": "shared"})
     else:
-        choices.choose("model", "neither reading gives way to the other", {"right_to_left_decoder": "own"})
+        choices.choose("model", "neither direction gives way to the other", {"right_to_left_decoder": "own"})
 
 
 def _choose_for_text(choices: _Choices) -> None:
@@ -209,7 +210,7 @@ def _choose_for_text(choices: _Choices) -> None:
 
 
 def target_tokens(data: Prepared) -> int:
-    """Tokens of the training set on the target side, with an `</s>` each: the labels, where all of them are learned."""
+    """Return the tokens of the training set on the target side, with an `</s>` each."""
     return int(data.train.target_lengths.sum()) + len(data.train)
 
 
@@ -299,7 +300,7 @@ def _choose_optimizer(choices: _Choices, *, decays: bool, symbols: bool) -> None
 
 
 def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) -> float:
-    """How long the updates will take, roughly: products counted, this device's speed probed for a moment."""
+    """Estimate how long the updates will take, roughly: products counted, this device's speed probed for a moment."""
     training = config.training
     assert training.max_steps is not None
     assert training.batch_tokens is not None
@@ -326,10 +327,10 @@ def _fixed_operations(config: TrainConfig) -> float:
 def _weights_per_token(config: ModelConfig) -> int:
     blueprint = blueprint_of(config)
     encoder, decoder = (count_numbers(blueprint, part) for part in ("encoder", "decoder"))
-    readings = 2 if config.right_to_left else 1
-    return encoder + readings * (decoder + math.prod(blueprint.generator.weight.shape))
+    directions = 2 if config.right_to_left else 1
+    return encoder + directions * (decoder + math.prod(blueprint.generator.weight.shape))
 
 
 def describe(choices: list[Choice]) -> list[str]:
-    """The choices as lines for people."""
+    """Return the choices as lines for people."""
     return [f"  {choice.key} = {choice.value}  ({choice.reason})" for choice in choices]

@@ -17,7 +17,7 @@ from dragoman.training.checkpoint import list_checkpoints
 
 
 def describe_model(directory: str | Path) -> dict[str, Any]:
-    """Shape, vocabulary, languages, decoding options, engine and checkpoints of a model directory.
+    """Return shape, vocabulary, languages, decoding options, engine and checkpoints of a model directory.
 
     Raises:
         ModelError: there is no model, or it is damaged.

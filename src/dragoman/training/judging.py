@@ -49,7 +49,7 @@ class Judge:
         self.metric = config.validation.metric or "loss"
 
     def evaluated(self) -> AbstractContextManager[object]:
-        """Within this the model has the weights that are judged and kept: the moving average, if there is one."""
+        """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
         return nullcontext() if self.average is None else self.average.applied(self.model)
 
     def measure(self) -> Validation:
@@ -78,12 +78,12 @@ class Judge:
         return better
 
     def is_out_of_patience(self, progress: Progress) -> bool:
-        """Whether too many validations in a row were no better."""
+        """Return whether too many validations in a row were no better."""
         patience = self.config.training.patience or 0
         return 0 < patience <= progress.worse_in_a_row
 
     def is_better(self, result: Validation, progress: Progress) -> bool:
-        """Whether a validation beats the best one; between equal values the smaller loss wins, NaN never does."""
+        """Return whether a validation beats the best; of equal values the smaller loss wins, NaN never does."""
         value = result.value(self.metric)
         if math.isnan(value) or math.isnan(result.loss):
             return False

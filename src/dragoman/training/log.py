@@ -57,7 +57,7 @@ class RunLog:
                     file.close()
 
     def line(self, text: str) -> None:
-        """A line for people."""
+        """Write a line for people."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._write(self._text, f"{stamp} {text}\n")
         self._say(text)
@@ -75,7 +75,7 @@ class RunLog:
             self.quiet = True
 
     def event(self, name: str, step: int, values: Mapping[str, object]) -> None:
-        """One line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
+        """Write one line of `metrics.jsonl`: `{"event": ..., "step": ..., ...}`; numbers go to TensorBoard too."""
         row = {"event": name, "step": step, **values}
         self._write(self._metrics, json_text(row) + "\n")
         if self._board is not None:

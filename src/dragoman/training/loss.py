@@ -111,7 +111,7 @@ def _product_type(hidden: Tensor) -> torch.dtype:
 
 
 def kernels_for(room: Float[Tensor, "*some rows vocab"]) -> Kernels | None:
-    """The compiled ones, where they take logits such as `room` is for."""
+    """Return the compiled kernels, where they take logits such as `room` is for; else None."""
     return load_kernels() if room.device.type == "cpu" and room.dtype == torch.float32 else None
 
 
@@ -121,7 +121,7 @@ def logits_into(
     weight: Float[Tensor, "vocab d_model"],
     bias: Float[Tensor, " vocab"] | None,
 ) -> Float[Tensor, "rows vocab"]:
-    """In `room`, which is used again: fresh memory of this size costs more than the product's last tenth."""
+    """Return the logits, written into `room`, which is used again: fresh memory costs a tenth of the product."""
     if _product_type(hidden) != room.dtype:
         return room.copy_(F.linear(hidden, weight, bias))
     torch.mm(hidden, weight.t(), out=room)
@@ -148,7 +148,7 @@ def add_gradients(
     slope: Float[Tensor, "some vocab"],
     start: int,
 ) -> None:
-    """From the derivative by the logits of the rows from `start` on, which are `part`'s, those of what made them.
+    """Add to `grads` what the derivative by the logits gives hidden vectors (rows from `start`), weight and bias.
 
     Args:
         grads: of all rows, into which theirs are written; of the weight and of the bias, added to.

@@ -42,7 +42,7 @@ TELL_EVERY = 1000
 
 
 def is_counted(family: str) -> bool:
-    """Whether a family of models is counted, not trained by gradients."""
+    """Return whether a family of models is counted, not trained by gradients."""
     return family in COUNTED
 
 

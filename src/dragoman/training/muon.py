@@ -22,7 +22,7 @@ Matrix = tuple[Tensor, tuple[int, ...]]
 
 
 def orthogonal(matrix: Float[Tensor, "rows columns"], factors: torch.dtype) -> Float[Tensor, "rows columns"]:
-    """The matrix with singular values near 1 (between 0.7 and 1.2) in place of its own, by Newton and Schulz.
+    """Return the matrix with its singular values brought near 1 (0.7 to 1.2) by Newton-Schulz steps.
 
     Singular values below about a thousandth of the matrix's norm stay smaller; a matrix of zeros stays one.
 
@@ -40,7 +40,7 @@ def orthogonal(matrix: Float[Tensor, "rows columns"], factors: torch.dtype) -> F
 
 
 def orthogonal_operations(rows: int, columns: int) -> float:
-    """Multiplications and additions of `orthogonal` for a matrix of this shape."""
+    """Return how many multiplications and additions `orthogonal` takes for a matrix of this shape."""
     short, long = sorted((rows, columns))
     return _STEPS * (4.0 * short**2 * long + 2.0 * short**3)
 
@@ -103,7 +103,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def matrices_of(model: nn.Module) -> list[Matrix]:
-    """The matrices inside the layers: attention's, each projection on its own, and those of the feed-forward blocks."""
+    """Return the matrices inside the layers: each projection of attention by itself, and the feed-forward ones."""
     found: list[Matrix] = []
     for part in model.modules():
         if isinstance(part, MultiHeadAttention):

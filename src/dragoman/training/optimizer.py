@@ -14,7 +14,7 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq", "momentum")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam, AdamW, or Muon with AdamW for what it does not move; the learning rate is set before each update.
+    """Make Adam, AdamW, or Muon with AdamW for the rest; the learning rate is set before each update.
 
     Weight decay is of matrices only. The paper's: Adam with β₁ 0.9, β₂ 0.98, ε 1e-9.
     """
@@ -43,7 +43,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Moments and step counts, each as `KEY.NAME` with a key of `MOMENTS`."""
+    """Return the moments and step counts, each as `KEY.NAME` with a key of `MOMENTS`."""
     return {
         f"{key}.{name}": value
         for name, parameter in model.named_parameters()

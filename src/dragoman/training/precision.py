@@ -18,7 +18,7 @@ SIZE = 512
 
 
 def choose_precision(d_model: int, device: torch.device) -> tuple[str, str]:
-    """float32 or bfloat16, and the reason in words.
+    """Choose float32 or bfloat16; return it and the reason in words.
 
     On CUDA bfloat16 where the card computes in it. On a CPU that has instructions for it (AVX512-BF16, AMX, those of
     ARM) both are timed for a moment, by turns, and the best time of each counts: whatever else runs on the machine may
@@ -40,18 +40,18 @@ def choose_precision(d_model: int, device: torch.device) -> tuple[str, str]:
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor says that it multiplies in bfloat16, and PyTorch is new enough to pass that on."""
+    """Return whether the processor says that it multiplies in bfloat16, and PyTorch is new enough to pass that on."""
     capabilities = getattr(torch.cpu, "get_capabilities", dict)()
     return any(there is True and "bf16" in name for name, there in capabilities.items())
 
 
 def operations_per_second(device: torch.device, dtype: torch.dtype = torch.float32) -> float:
-    """What a large matrix product reaches on a device, multiplications and additions counted."""
+    """Measure a large matrix product on a device: multiplications and additions a second."""
     return speeds(device, [dtype])[0]
 
 
 def speeds(device: torch.device, dtypes: Sequence[torch.dtype]) -> list[float]:
-    """The same in each of several precisions, by turns, so that they meet the same conditions."""
+    """Measure `operations_per_second` in each of several precisions, by turns, under the same conditions."""
     factors = [torch.rand(SIZE, SIZE, device=device).to(dtype) for dtype in dtypes]
     for a in factors:
         _seconds(a)  # the first product pays for what is made once

@@ -55,7 +55,7 @@ class Progress:
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Progress:
-        """From what a checkpoint kept."""
+        """Return the progress that a checkpoint kept."""
         rest: dict[str, Any] = {name: value for name, value in values.items() if name != "sums"}
         return cls(sums=Sums(**values["sums"]), **rest)
 

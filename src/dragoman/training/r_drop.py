@@ -107,14 +107,14 @@ def _block(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Loss, likelihood and hits of some rows [3], and the loss's derivatives by both logits."""
     log_p, log_q = (one.log_softmax(-1) for one in logits)
-    p, q, apart = log_p.exp(), log_q.exp(), log_p - log_q
-    p_to_q, q_to_p = (p * apart).sum(-1, keepdim=True), -(q * apart).sum(-1, keepdim=True)
+    p, q, log_ratio = log_p.exp(), log_q.exp(), log_p - log_q
+    p_to_q, q_to_p = (p * log_ratio).sum(-1, keepdim=True), -(q * log_ratio).sum(-1, keepdim=True)
     chosen = -(log_p.gather(1, wanted) + log_q.gather(1, wanted)).sum() / 2
     spread = -(log_p.mean(-1) + log_q.mean(-1)).sum() / 2
     loss = (1 - smoothing) * chosen + smoothing * spread + weight / 4 * (p_to_q + q_to_p).sum()
     hits = (log_p.argmax(-1, keepdim=True) == wanted).sum()
-    by_p = weight / 4 * (p * (apart - p_to_q) + p - q) + _cross_entropy_slope(p, wanted, smoothing) / 2
-    by_q = weight / 4 * (q * (-apart - q_to_p) + q - p) + _cross_entropy_slope(q, wanted, smoothing) / 2
+    by_p = weight / 4 * (p * (log_ratio - p_to_q) + p - q) + _cross_entropy_slope(p, wanted, smoothing) / 2
+    by_q = weight / 4 * (q * (-log_ratio - q_to_p) + q - p) + _cross_entropy_slope(q, wanted, smoothing) / 2
     return torch.stack([loss, chosen, hits]), (by_p, by_q)
 
 

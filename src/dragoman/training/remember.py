@@ -15,7 +15,7 @@ from dragoman.data.filtering import Counts, drop_texts, encode_pairs
 from dragoman.data.store import TokenStore
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.memory.datastore import Autocast, Datastore, Pair, make_datastore, searching_library
-from dragoman.memory.remembering import fit
+from dragoman.memory.knn import fit
 from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
@@ -113,7 +113,7 @@ def fit_and_save(
 
 
 def stored_pairs(store: TokenStore) -> list[Pair]:
-    """The pairs of a token store, as a datastore is made of them."""
+    """Return the pairs of a token store, as a datastore is made of them."""
     return [(store.source(row).tolist(), store.target(row).tolist()) for row in range(len(store))]
 
 

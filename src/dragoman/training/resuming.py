@@ -17,7 +17,7 @@ from dragoman.training.markov import check_meant
 
 
 def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainConfig:
-    """The settings to train with: those stored, where a run is resumed, with what may be changed.
+    """Return the settings to train with: those stored, where a run is resumed, with what may be changed.
 
     Raises:
         ConfigError: there is a run and it is not to be resumed, or settings are given that it does not have.
@@ -85,7 +85,7 @@ def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
 
 
 def config_hash(config: TrainConfig, data_key: str) -> str:
-    """SHA-256 of the settings and the data that a resumed run must share; paths do not count, contents do."""
+    """Return the SHA-256 of the settings and data that a resumed run must share: contents count, paths do not."""
     values: dict[str, Any] = {**config.to_dict(), "model": config.model.as_built().to_dict()}
     tree: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for one in all_settings():

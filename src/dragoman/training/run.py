@@ -61,7 +61,7 @@ class Run:
     exit_status: int = 0
 
     def translator(self) -> Translator:
-        """The best model of the run."""
+        """Return the best model of the run."""
         return Translator.from_pretrained(self.directory)
 
 

@@ -8,19 +8,19 @@ from dragoman.config import TrainingConfig
 
 
 def paper(step: int, d_model: int, warmup: int, factor: float = 1.0) -> float:
-    """factor · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (paper equation 3)."""
+    """Return factor · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (paper equation 3)."""
     return factor * d_model**-0.5 * min(step**-0.5, step * max(warmup, 1) ** -1.5)
 
 
 def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
-    """Rises linearly to `peak` at update `warmup`, then falls with the root of the update: the paper's shape,
+    """Return a rate that rises linearly to `peak` at update `warmup`, then falls with the root: the paper's shape,
     its height given by its peak (fairseq's `inverse_sqrt`)."""
     warmup = max(warmup, 1)
     return peak * min(step / warmup, (warmup / step) ** 0.5)
 
 
 def cosine(step: int, peak: float, warmup: int, last: int) -> float:
-    """Rises linearly to `peak`, then falls along half a cosine that would reach zero one update after `last`."""
+    """Return a rate that rises linearly to `peak`, then falls along half a cosine to zero one update after `last`."""
     if step < warmup:
         return peak * step / warmup
     progress = min(1.0, (step - warmup) / max(1, last + 1 - warmup))
@@ -28,12 +28,12 @@ def cosine(step: int, peak: float, warmup: int, last: int) -> float:
 
 
 def constant(step: int, peak: float, warmup: int) -> float:
-    """Rises linearly to `peak` and stays there."""
+    """Return a rate that rises linearly to `peak` and stays there."""
     return peak * min(1.0, step / max(warmup, 1))
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int) -> float:
-    """The rate of update `step` under a completed configuration."""
+    """Return the rate of update `step` under a completed configuration."""
     assert config.schedule is not None
     assert config.learning_rate is not None
     assert config.warmup_steps is not None

@@ -18,7 +18,7 @@ SURE = 0.05
 
 
 def searches_beams(config: TrainConfig) -> bool:
-    """Whether a model of these settings has searches to which a length penalty matters."""
+    """Return whether a model of these settings has searches to which a length penalty matters."""
     return config.model.learns_pairs and config.decoding.is_beam_search
 
 

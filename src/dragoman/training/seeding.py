@@ -12,7 +12,7 @@ import torch
 
 
 def seed_of(*counters: int) -> int:
-    """A 63-bit seed from a tuple of counters; different tuples give unrelated seeds."""
+    """Return a 63-bit seed from a tuple of counters; different tuples give unrelated seeds."""
     digest = hashlib.sha256(",".join(map(str, counters)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

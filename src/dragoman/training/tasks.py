@@ -59,16 +59,16 @@ class Task(Protocol):
         ...
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch | TextBatch:
-        """What is learned from some rows in an epoch, a pure function; epoch None is validation, always the same."""
+        """Return the batch of some rows in an epoch, a pure function; epoch None is validation, always the same."""
         ...
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
-        """What the model, in evaluation mode, makes of the held-out sequences."""
+        """Return what the model, in evaluation mode, makes of the held-out sequences."""
         ...
 
 
 def task_of(config: TrainConfig) -> Task:
-    """The task of a config whose vocabulary sizes are known."""
+    """Return the task of a config whose vocabulary sizes are known."""
     if config.model.family == "causal":
         return Continuing()
     if config.model.family == "masked":
@@ -92,11 +92,11 @@ class Translating:
     perplexity: str = "perplexity"
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch:
-        """Source and target, framed; in validation always from left to right, so that losses mean the same."""
+        """Return framed source and target; validation is always left to right, so that losses mean the same."""
         return collate(store, rows) if epoch is None else collate(store, rows, self.directions)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
-        """Translations of (at most `validation.max_sentences`) held-out sources, scored."""
+        """Return the translations of (at most `validation.max_sentences`) held-out sources, scored."""
         assert isinstance(model, Transformer)
         options, most = _search(config), config.validation.max_sentences
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
@@ -118,11 +118,11 @@ class Continuing:
     perplexity: str = "perplexity"
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> TextBatch:
-        """Lines, framed."""
+        """Return lines, framed."""
         return collate_causal(store, rows)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
-        """First halves of some held-out lines, each with a TAB and how the model goes on."""
+        """Return first halves of some held-out lines, each with a TAB and how the model goes on."""
         assert isinstance(model, CausalLM)
         options = _search(config)
         completer = Completer(ModuleEngine(model), data.tokenizers.target, options)
@@ -148,12 +148,12 @@ class Filling:
     perplexity: str = "pseudo_perplexity"
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> TextBatch:
-        """Lines with hidden pieces, which are the labels; validation hides the same ones whatever the seed."""
+        """Return lines with hidden pieces, which are the labels; validation hides the same ones whatever the seed."""
         key = seed_of() if epoch is None else seed_of(self.seed, epoch)
         return collate_masked(store, rows, key=key, vocabulary=self.vocabulary)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
-        """Some held-out lines as the model read them, piece by piece, each with a TAB and the line it made of them."""
+        """Return held-out lines as the model read them, in pieces, each with a TAB and the line it made of them."""
         assert isinstance(model, MaskedLM)
         assert config.training.batch_tokens is not None
         device = next(model.parameters()).device
@@ -175,7 +175,7 @@ def _filled_line(tokenizer: Tokenizer, read: list[int], made: list[int]) -> str:
 
 
 def first_half(line: str) -> str:
-    """The beginning of a line, cut at a blank where there is one in its first half."""
+    """Return the beginning of a line, cut at a blank where there is one in its first half."""
     middle = len(line) // 2
     blank = line.rfind(" ", 1, middle + 1)
     return line[: blank if blank > 0 else middle]

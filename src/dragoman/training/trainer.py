@@ -128,7 +128,7 @@ class Trainer:
             self.progress.update = 0
 
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
-        """The updates of an epoch: a pure function of lengths and settings."""
+        """Return the updates of an epoch: a pure function of lengths and settings."""
         assert self.settings.batch_tokens is not None
         store = self.stores.of(epoch)
         return plan_epoch(
@@ -180,7 +180,7 @@ class Trainer:
             self.average.update(self.model)
 
     def rate(self, step: int) -> float:
-        """Learning rate of an update, counted from 1."""
+        """Return the learning rate of an update, counted from 1."""
         assert self.config.model.d_model is not None
         return learning_rate(step, self.settings, self.config.model.d_model)
 
@@ -248,7 +248,7 @@ class Trainer:
             self.save()
 
     def is_over(self) -> bool:
-        """Whether steps, time or patience are used up."""
+        """Return whether steps, time or patience are used up."""
         progress, settings = self.progress, self.settings
         out_of_time = settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes
         return out_of_time or self.judge.is_out_of_patience(progress) or progress.step >= (settings.max_steps or 0)

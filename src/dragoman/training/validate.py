@@ -56,11 +56,11 @@ class Validation:
         return math.exp(min(self.loss, 700.0))
 
     def value(self, metric: str) -> float:
-        """The number that is compared, larger being better."""
+        """Return the number that is compared, larger being better."""
         return -self.loss if metric == "loss" else self.scores[metric]
 
     def numbers(self) -> dict[str, float]:
-        """All of it, for the log."""
+        """Return all numbers, for the log."""
         training = {"training_loss": self.training_loss, "training_accuracy": self.training_accuracy}
         means = {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy}
         return {**means, **training, **self.scores}
@@ -87,7 +87,7 @@ def check_validation(config: TrainConfig) -> None:
 
 
 def doubt(data: Prepared, config: TrainConfig) -> str | None:
-    """Why the BLEU of validations may not mean what it seems to, if the first references or this machine tell.
+    """Return why the BLEU of validations may not mean what it seems to, going by the first references; None if not.
 
     Args:
         data: the prepared corpus.
@@ -110,7 +110,7 @@ def teacher_forced(
     *,
     most: int | None = None,
 ) -> Sums:
-    """Teacher-forced sums over a store, without label smoothing; the model must be in evaluation mode.
+    """Return teacher-forced sums over a store, without label smoothing; the model must be in evaluation mode.
 
     Args:
         model: of the task's family.
@@ -139,7 +139,7 @@ def validate(
     config: TrainConfig,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Validation:
-    """Loss over the dev set and some training pairs, and what the model makes of the dev set, scored if it can be."""
+    """Validate: loss over the dev set and some training pairs, and the dev set's outputs, scored if it can be."""
     task = task_of(config)
     was_training = model.training
     model.eval()

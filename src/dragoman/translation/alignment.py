@@ -14,7 +14,7 @@ from dragoman.sequences import Source, SourceBatch, frame_target, length_mask, p
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
-    """The blank-separated word that each piece belongs to, counted from 0; None for a piece of blanks alone.
+    """Return the blank-separated word that each piece belongs to, counted from 0; None for a piece of blanks alone.
 
     Blanks show as U+2581 in pieces. Where no piece has one, as in a word vocabulary, each piece is a word.
     """
@@ -37,7 +37,7 @@ def words_of(pieces: Sequence[str]) -> list[int | None]:
 def word_alignment(
     source: Sequence[str], target: Sequence[str], pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """An alignment of pieces as one of blank-separated words: words are aligned if any of their pieces are.
+    """Return an alignment of pieces as one of blank-separated words: words are aligned if any of their pieces are.
 
     Args:
         source: the source's pieces.
@@ -53,7 +53,7 @@ def word_alignment(
 def cross_attention(
     model: Transformer, sources: SourceBatch, targets: Sequence[Sequence[int]], layer: int | None = None
 ) -> Float[Tensor, "batch tgt src"]:
-    """Where each target token looked in the source, teacher-forced, averaged over the heads of one layer.
+    """Return how each target token attends to the source, teacher-forced, averaged over the heads of one layer.
 
     Args:
         model: an encoder-decoder.
@@ -86,7 +86,7 @@ def cross_attention(
 def align(
     model: Transformer, sources: Sequence[Source], targets: Sequence[Sequence[int]], layer: int | None = None
 ) -> list[list[tuple[int, int]]]:
-    """For each target token the source token it looked at most, as (source, target) positions (Pharaoh's `i-j`).
+    """Return (source, target) positions: for each target token the source token it looked at most (Pharaoh's `i-j`).
 
     Positions count the source's own tokens from 0: its `</s>` and its fuzzy matches are never aligned to.
 

@@ -27,7 +27,7 @@ class Backend:
         load: makes the `TorchBackend` of the same models.
         whole: what answers searches by itself until then, if anything does.
         reason: why it does, in words.
-        learned_right_to_left: whether all models learned to read targets from their end too.
+        learned_right_to_left: whether all models learned targets right to left too.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Backend:
             sources: what is read.
             outputs: some of each source, unframed, from left to right.
             options: whether datastores have weight; they hold what was read from left to right.
-            direction: how outputs are read; values come in the order of reading.
+            direction: in which outputs are scored; values come in the same order.
             threads: as for `search`.
 
         Raises:

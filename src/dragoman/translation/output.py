@@ -19,7 +19,7 @@ def format_translation(
     words: bool = False,
     as_json: bool = False,
 ) -> Iterator[str]:
-    """The lines to print for one translation, without their ends.
+    """Yield the lines to print for one translation, without their ends.
 
     Plain: the text; with `scores`, the score and a TAB before it; with an alignment, a TAB and `i-j` pairs after it.
     With `n_best`, a line for each output: number, score, text and alignment likewise. In columns a TAB of the text is a
@@ -37,18 +37,18 @@ def format_translation(
         tree: dict[str, Any] = {"line": number, **result.to_dict()}
         if words and result.alignment is not None:
             trees = (tree, *tree["alternatives"])
-            for one, its in zip((result, *result.alternatives), trees, strict=True):
-                its["word_alignment"] = _of_words(result.source_tokens, one.tokens, one.alignment or ())
+            for output, its in zip((result, *result.alternatives), trees, strict=True):
+                its["word_alignment"] = _of_words(result.source_tokens, output.tokens, output.alignment or ())
         yield json_text(tree)
         return
-    for one in result.alternatives if n_best else (result,):
+    for output in result.alternatives if n_best else (result,):
         columns = [str(number)] if n_best else []
         if n_best or scores:
-            columns.append(f"{one.score:.4f}")
-        text = one_line(one.text)
-        columns.append(text.replace("\t", " ") if columns or one.alignment is not None else text)
-        if one.alignment is not None:
-            columns.append(_pairs(result.source_tokens, one.tokens, one.alignment, words))
+            columns.append(f"{output.score:.4f}")
+        text = one_line(output.text)
+        columns.append(text.replace("\t", " ") if columns or output.alignment is not None else text)
+        if output.alignment is not None:
+            columns.append(_pairs(result.source_tokens, output.tokens, output.alignment, words))
         yield "\t".join(columns)
 
 

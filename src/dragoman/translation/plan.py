@@ -48,7 +48,7 @@ class SearchPlan:
 
     @property
     def aids(self) -> tuple[str, ...]:
-        """What is asked beside one reading of the models: `datastore`, `right to left`."""
+        """What is asked besides the left-to-right models: `datastore`, `right to left`."""
         return (*(["datastore"] if self.datastores else []), *(["right to left"] if self.right_to_left_share else []))
 
     def with_all_finished(self) -> SearchPlan:
@@ -82,7 +82,7 @@ class SearchPlan:
         if not self.right_to_left_share:
             return self.engine.search(requests, threads)
         found = self.engine.search(changed_requests(requests, {"n_best": self.options.beam_size}), threads)
-        outputs = [[one.tokens for one in hypotheses] for hypotheses in found]
+        outputs = [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
         forced = self.engine.force(
             [request.source for request in requests], outputs, self.options, Direction.RIGHT_TO_LEFT, threads
         )
@@ -110,5 +110,6 @@ class SearchPlan:
             return found
         other = self.engine.force(sources, alone, options, Direction.RIGHT_TO_LEFT)
         return [
-            scored_by_both(one, added_up(values), share, options) for one, [values] in zip(found, other, strict=True)
+            scored_by_both(hypothesis, added_up(values), share, options)
+            for hypothesis, [values] in zip(found, other, strict=True)
         ]

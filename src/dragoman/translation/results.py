@@ -25,12 +25,12 @@ class Translation(Alternative):
     truncated: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 def no_translation(text: str, *, alignments: bool) -> Translation:
-    """The translation of an empty or blank text."""
+    """Return the translation of an empty or blank text."""
     alignment = () if alignments else None
     empty = Alternative("", 0.0, 0.0, (), (), alignment=alignment)
     return Translation("", 0.0, 0.0, (), (), source=text, source_tokens=(), alternatives=(empty,), alignment=alignment)

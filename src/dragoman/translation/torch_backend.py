@@ -14,7 +14,7 @@ from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ModelError
 from dragoman.memory.datastore import Datastore
-from dragoman.memory.remembering import Remembering
+from dragoman.memory.knn import KnnModel
 from dragoman.models import Languages, Pretrained, for_direction, load_pretrained
 from dragoman.nn import Transformer
 from dragoman.search.dispatch import search
@@ -67,16 +67,16 @@ class TorchBackend:
         """Where the models are."""
         return self.together.device
 
-    def remembering(self, options: DecodingConfig) -> NextTokenModel:
+    def next_token_model(self, options: DecodingConfig) -> NextTokenModel:
         """Return all models together, each with its datastore if it has one that the options give weight to."""
         if options.knn_weight == 0 or not any(self.datastores):
             return self.together
         both = zip(self.engines, self.datastores, strict=True)
-        return _together([one if store is None else Remembering(one, store, options) for one, store in both])
+        return _together([one if store is None else KnnModel(one, store, options) for one, store in both])
 
     @cached_property
     def right_to_left(self) -> NextTokenModel:
-        """All models together as they read targets from their end: the same, but for those with a decoder for it."""
+        """All models together in the right-to-left direction: the same, but for those with a decoder for it."""
         other = [for_direction(one, Direction.RIGHT_TO_LEFT) for one in self.models]
         return _together([engine if reads is one else choose_engine(reads, self._placement)[0]
                           for reads, one, engine in zip(other, self.models, self.engines, strict=True)])  # fmt: skip
@@ -94,7 +94,7 @@ class TorchBackend:
 
     def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, best first; all requests have the same weight of datastores."""
-        return search(self.remembering(requests[0].options), requests) if requests else []
+        return search(self.next_token_model(requests[0].options), requests) if requests else []
 
     def force(
         self,
@@ -104,7 +104,7 @@ class TorchBackend:
         direction: Direction,
     ) -> list[list[list[float]]]:
         """Return what a search adds up for given outputs; as `Backend.force`."""
-        model = self.remembering(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
+        model = self.next_token_model(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
         if (whole := _whole(model)) is not None:
             return whole.force(sources, outputs, direction)
         owners = [row for row, some in enumerate(outputs) for _ in some]
@@ -132,7 +132,7 @@ class TorchBackend:
             options: whether datastores have weight.
             direction: how targets are read; datastores know only the one from left to right.
         """
-        model = self.remembering(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
+        model = self.next_token_model(options) if direction is Direction.LEFT_TO_RIGHT else self.right_to_left
         ordered = [direction.ordered(one) for one in targets]
         return score_targets(model, SourceBatch.of(sources, self.device), ordered, frame=direction.frame())
 

@@ -43,7 +43,7 @@ class Translator:
         engine: which engine runs models; "auto" chooses.
         precision: in which precision it multiplies: float32, int8, bfloat16, or the fastest that holds its quality.
         datastores: of each model, None where it has none.
-        right_to_left: whether all models learned targets from their end too (`ModelConfig.right_to_left`).
+        right_to_left: whether all models learned targets right to left too (`ModelConfig.right_to_left`).
 
     Attributes:
         backend: what runs the models.
@@ -127,7 +127,7 @@ class Translator:
 
     @property
     def right_to_left(self) -> bool:
-        """Whether all models learned to read targets from their end too."""
+        """Whether all models learned targets right to left too."""
         return self.backend.learned_right_to_left
 
     def plan(self, options: DecodingConfig) -> SearchPlan:
@@ -139,7 +139,7 @@ class Translator:
         return SearchPlan.of(options, self.backend)
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
-        """Return what a search asks beside one reading of the models: `datastore`, `right to left`."""
+        """Return what a search asks besides the left-to-right models: `datastore`, `right to left`."""
         return self.plan(options).aids
 
     def translate(
@@ -199,7 +199,7 @@ class Translator:
         return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """The model's decoding options with some changed, checked together."""
+        """Return the model's decoding options with some changed, checked together."""
         return changed_options(self.decoding, changes)
 
     def translate_with(
@@ -211,12 +211,12 @@ class Translator:
         alignments: bool = False,
         first: int = 0,
     ) -> list[Translation]:
-        """`translate` with all options in one object.
+        """Translate as `translate` does, with all options in one object.
 
         Raises:
             DataError: one text was given in place of a list.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
-                a datastore is given weight that is not there, or a reading that was not learned.
+                a datastore is given weight that is not there, or a direction that was not learned.
         """
         if isinstance(texts, str):  # it is a sequence of strings too
             raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
@@ -293,7 +293,7 @@ class Translator:
             done += len(texts)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0) -> list[PairScore]:
-        """How likely the model finds each target, given its source. `first` is the number of the first, for messages.
+        """Return how likely the model finds each target, given its source. `first` numbers the first, for messages.
 
         Raises:
             DataError: there are not as many targets as sources, or a text is too long to be scored.
@@ -301,7 +301,7 @@ class Translator:
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """`score` for a stream of (source, target), `chunk` at a time, in order."""
+        """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
         from dragoman.text.lines import chunks
 
         for number, some in enumerate(chunks(pairs, chunk)):

@@ -33,7 +33,7 @@ class BuildError(Exception):
 
 
 def library_path() -> Path:
-    """Where the library of exactly these sources is, once it is built: their hash is in its name."""
+    """Return where the library of exactly these sources is, once it is built: their hash is in its name."""
     if os.environ.get(INSTEAD):
         return Path(os.environ[INSTEAD])
     digest = hashlib.sha256(repr((OPTIONS, INSTRUCTIONS, sys.platform, _machine())).encode())
@@ -49,7 +49,7 @@ def _machine() -> str:
 
 
 def find_compiler() -> str | None:
-    """A C++ compiler: `CXX`, or the usual names."""
+    """Find a C++ compiler: `CXX`, or the usual names."""
     import shutil
 
     names = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "c++", "clang++"]

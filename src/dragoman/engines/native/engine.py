@@ -157,13 +157,13 @@ class NativeEngine(ModuleEngine):
     def step(
         self, state: NativeState, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], NativeState]:
-        """Log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
+        """Return log-probabilities of the token after `tokens`, the newest of each row, and the state grown by them."""
         return self._stepped(state, tokens, None), state
 
     def step_with_outputs(
         self, state: NativeState, tokens: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch d_model"], NativeState]:
-        """`step`, and between log-probabilities and state what the decoder gives to the generator, in float32."""
+        """As `step`, with the decoder's outputs, in float32, between log-probabilities and state."""
         outputs = torch.empty(state.rows, self._width)
         return self._stepped(state, tokens, outputs), outputs, state
 
@@ -186,7 +186,7 @@ class NativeEngine(ModuleEngine):
     def step_top(
         self, state: NativeState, tokens: Int[Tensor, " batch"], count: int, banned: Int[Tensor, " banned"]
     ) -> tuple[Float[Tensor, "batch best"], Int[Tensor, "batch best"], NativeState]:
-        """The `count` likeliest next tokens (or all there are) of each row, likeliest first: values and tokens.
+        """Return the `count` likeliest next tokens (or all) of each row, likeliest first: values and tokens.
 
         Raises:
             IndexError: a token, banned or not, is not in the vocabulary.
@@ -214,7 +214,7 @@ class NativeEngine(ModuleEngine):
     def token_log_probabilities(
         self, sources: SourceBatch, target: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch labels"]:
-        """Teacher forcing: log-probability of each token of the framed target after its first."""
+        """Return the log-probability of each token of the framed target after its first, teacher-forced."""
         return exact_log_probabilities(self, sources, target)
 
     @property

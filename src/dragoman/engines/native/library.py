@@ -199,7 +199,7 @@ def bind(loaded: ctypes.CDLL, name: str, result: Any, arguments: Iterable[Any]) 
 
 @functools.cache
 def load_library() -> Library | str:
-    """The library, or why there is none, in words."""
+    """Load the compiled library, or return why there is none, in words."""
     from dragoman.engines.native import build  # not above: it is run as a program too
 
     if os.environ.get(build.OFF):

@@ -116,7 +116,7 @@ class NativeModel:
         never: Sequence[int],
         threads: int,
     ) -> list[list[Output]]:
-        """Greedy or beam search: the best outputs of each row, best first; none where every one is impossible.
+        """Search greedily or with a beam: the best outputs of each row, best first; none where all are impossible.
 
         Args:
             rows: framed ids of each source; only their number counts without an encoder.

@@ -22,7 +22,7 @@ class NativeSearcher:
 
     Args:
         model: packed weights whose positions the library knows.
-        right_to_left: makes those that read targets from their end, when they are first asked; None if no others do.
+        right_to_left: makes the right-to-left models, when they are first asked; None if no others do.
     """
 
     def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
@@ -54,7 +54,7 @@ class NativeSearcher:
         direction: Direction,
         threads: int | None = None,
     ) -> list[list[list[float]]]:
-        """Return the log-probability of each token of given outputs, in the order of reading, and of their ends.
+        """Return the log-probability of each token of given outputs, in the order of `direction`, and of their ends.
 
         Args:
             sources: what is read.

@@ -32,7 +32,7 @@ def add_norm(
     drop: Drop,
     keeps_sum: bool,
 ) -> tuple[Float[Tensor, "rows d_model"], Float[Tensor, "rows d_model"] | None]:
-    """The norm of x + dropout(z + bias), and that sum if it is wanted (paper 3.1 and 5.4); else it is written over z.
+    """Return the norm of x + dropout(z + bias), and that sum if wanted (paper 3.1, 5.4); else it is written over z.
 
     Args:
         kernels: what computes.
@@ -56,7 +56,7 @@ def feed_forward(
     outer: Float[Tensor, "d_model d_ff"],
     drop: Drop,
 ) -> Float[Tensor, "rows d_model"]:
-    """dropout(max(0, xW₁ + b₁))W₂, without the last bias (paper 3.3)."""
+    """Return dropout(max(0, xW₁ + b₁))W₂, without the last bias (paper 3.3)."""
     return _FeedForward.apply(kernels, x, inner, bias, outer, drop)
 
 
@@ -69,7 +69,7 @@ def self_attention(
     output: Float[Tensor, "d_model values"],
     rotations: Complex[Tensor, "rows pairs"] | None = None,
 ) -> Float[Tensor, "rows d_model"]:
-    """Multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2).
+    """Return multi-head attention of rows to those of their own sentence, without the last bias (paper 3.2).
 
     Queries and keys are multiplied by `rotations`, if there are any: rotary positions.
     """
@@ -87,7 +87,7 @@ def cross_attention(
     rotations: Complex[Tensor, "rows pairs"] | None = None,
     key_rotations: Complex[Tensor, "keys pairs"] | None = None,
 ) -> Float[Tensor, "rows d_model"]:
-    """Multi-head attention of rows to the memory of their sentence, without the last bias (paper 3.2.3).
+    """Return multi-head attention of rows to the memory of their sentence, without the last bias (paper 3.2.3).
 
     Queries are multiplied by `rotations` and keys by `key_rotations`, if there are any: rotary positions.
     """

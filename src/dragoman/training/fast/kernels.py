@@ -108,7 +108,7 @@ class Layout:
         causal: bool = False,
         slopes: Sequence[float] = (),
     ) -> Layout:
-        """From the numbers of queries and of keys of each sentence."""
+        """Make the layout of sentences with so many queries and keys each."""
         across = (keys + lanes - 1) // lanes * lanes
         query_starts, key_starts, weight_starts = (
             np.concatenate([[0], many.cumsum(0).numpy()]) for many in (queries, keys, heads * queries * across)
@@ -126,7 +126,7 @@ class Layout:
         weights: Float[Tensor, " weights"],
         output: Float[Tensor, "queries width"],
     ) -> AttentionSpec:
-        """What the kernels take; lives no longer than what it is made of.
+        """Return what the kernels take; it lives no longer than what it is made of.
 
         Raises:
             ValueError: a tensor is not of the size that the sentences have, or has gaps.
@@ -169,13 +169,13 @@ class Kernels:
         self.factors = torch.float32
 
     def rounding(self, factors: torch.dtype) -> Kernels:
-        """The same kernels with products of `factors`, float32 or bfloat16."""
+        """Return the same kernels with products of `factors`, float32 or bfloat16."""
         other = copy.copy(self)
         other.factors = factors
         return other
 
     def round(self, *tensors: Float[Tensor, "..."]) -> list[Float[Tensor, "..."]]:
-        """Tensors as factors of a product."""
+        """Return tensors rounded to the type that factors of a product have."""
         return [one.to(self.factors) for one in tensors]
 
     def call(self, name: str, *arguments: object) -> None:
@@ -202,7 +202,7 @@ class Kernels:
     def cross_entropy(
         self, logits: Float[Tensor, "rows vocab"], wanted: Int[Tensor, "rows 1"], smoothing: float
     ) -> tuple[tuple[float, float, int], Float[Tensor, "rows vocab"]]:
-        """Loss, likelihood and hits of some rows; and the loss's derivative by the logits, in their place."""
+        """Return loss, likelihood and hits of some rows, and the loss's derivative by the logits, in their place."""
         totals = (c_double * 3)()
         self.call("cross_entropy", logits, wanted.contiguous(), *logits.shape, smoothing, totals)
         return (totals[0], totals[1], int(totals[2])), logits
@@ -214,7 +214,7 @@ class Kernels:
         smoothing: float,
         weight: float,
     ) -> tuple[tuple[float, float, int], tuple[Float[Tensor, "rows vocab"], Float[Tensor, "rows vocab"]]]:
-        """The same of R-Drop's loss, from the logits of both passes; hits are those of the first."""
+        """Return the same of R-Drop's loss, from the logits of both passes; hits are those of the first."""
         totals = (c_double * 3)()
         self.call("agreement", *both, wanted.contiguous(), *both[0].shape, smoothing, weight, totals)
         return (totals[0], totals[1], int(totals[2])), both
@@ -241,7 +241,7 @@ def _parallel() -> int | None:
 
 @functools.cache
 def load_kernels() -> Kernels | None:
-    """The kernels for this processor; None without the compiled library."""
+    """Load the kernels for this processor; None without the compiled library."""
     path = build.library_path()
     if os.environ.get(build.OFF) or not path.exists():
         return None
@@ -252,7 +252,7 @@ def load_kernels() -> Kernels | None:
 
 
 def draw_drop(p: float) -> Drop:
-    """Dropout with probability `p`, its seed drawn from PyTorch's generator."""
+    """Draw the seed of dropout with probability `p` from PyTorch's generator."""
     if not p:
         return Drop(0, 0, 0, 1.0)
     limit = min(round(p * _LEVELS), _LEVELS - 1)
@@ -267,7 +267,7 @@ def attend(
     key: Float[Tensor, "keys width"],
     value: Float[Tensor, "keys width"],
 ) -> tuple[Float[Tensor, "queries width"], Float[Tensor, " weights"]]:
-    """What attention mixes, `[queries, heads * width]`, and its weights, for `attend_back`.
+    """Return what attention mixes, `[queries, heads * width]`, and its weights, for `attend_back`.
 
     All may be columns of wider matrices, keys and values of the same one.
     """
@@ -284,7 +284,7 @@ def attend_back(
     by_output: Float[Tensor, "queries width"],
     wanted: Three,
 ) -> None:
-    """From queries, keys and values write their gradients into tensors laid out as they are."""
+    """Write the gradients of queries, keys and values into tensors laid out as they are."""
     spec = layout.spec(*given, weights, by_output)
     if any(to.stride() != of.stride() for to, of in zip(wanted, given, strict=True)):
         raise ValueError("gradients must be laid out as what they are of")

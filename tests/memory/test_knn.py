@@ -12,8 +12,8 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError
 from dragoman.inspection import explain
-from dragoman.memory import Datastore, Remembering, make_datastore
-from dragoman.memory.remembering import fit
+from dragoman.memory import Datastore, KnnModel, make_datastore
+from dragoman.memory.knn import fit
 from dragoman.nn import Transformer
 from dragoman.search import Ensemble, score_serial
 from dragoman.sequences import SourceBatch, sources_of
@@ -29,7 +29,7 @@ TEXTS = small.sentences(12, longest=6)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model and a datastore of pairs that it knows nothing of."""
-    where = tmp_path_factory.mktemp("remembering") / "model"
+    where = tmp_path_factory.mktemp("knn") / "model"
     small.save(where, the_model(), small.shape(small.word_pair()), small.word_pair(), DecodingConfig(max_length=8))
     make_datastore(the_model(), pairs(), where).save(where)
     return where
@@ -41,7 +41,7 @@ def the_model() -> Transformer:
     return made.float()
 
 
-def light(folder: Path) -> Translator:
+def torch_free(folder: Path) -> Translator:
     """The same without a datastore, which needs no PyTorch where there is a library."""
     return Translator.from_pretrained(small.saved(folder / "plain", small.word_pair()))
 
@@ -87,10 +87,10 @@ def by_hand(
 @pytest.mark.parametrize(("weight", "count"), [(0.25, 1), (0.5, 6), (0.9, 1000), (None, 6)])
 def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float | None, count: int) -> None:
     store, model = stored(folder), the_model()
-    both = Remembering(ModuleEngine(model), store, DecodingConfig(knn_weight=weight, knn_neighbours=min(count, 99)))
+    knn = KnnModel(ModuleEngine(model), store, DecodingConfig(knn_weight=weight, knn_neighbours=min(count, 99)))
     source = SourceBatch.of(sources_of([[5, 6, 7], [8]]))
-    own, outputs, _ = both.engine.step_with_outputs(both.start(source), torch.tensor([1, 1]))
-    log_probs, _ = both.step(both.start(source), torch.tensor([1, 1]))
+    own, outputs, _ = knn.engine.step_with_outputs(knn.start(source), torch.tensor([1, 1]))
+    log_probs, _ = knn.step(knn.start(source), torch.tensor([1, 1]))
     for row in range(2):
         expected = by_hand(store, own[row], outputs[row], weight, min(count, 99))
         assert log_probs[row].exp().tolist() == pytest.approx(expected, rel=2e-2, abs=1e-5)
@@ -101,13 +101,13 @@ def test_the_mixture_is_that_of_a_slow_sum(folder: Path, weight: float | None, c
 def test_the_nearer_the_nearest_key_the_more_the_datastore_counts(folder: Path, falloff: float) -> None:
     store = stored(folder)
     store.falloff = torch.tensor([falloff])
-    both = Remembering(ModuleEngine(the_model()), store, DecodingConfig(knn_neighbours=1))
+    knn = KnnModel(ModuleEngine(the_model()), store, DecodingConfig(knn_neighbours=1))
     at = store.mean + store.states[:1].float() @ store.directions.T
     away = torch.nn.functional.normalize(store.directions.sum(1), dim=0)
     token, shares = int(store.tokens[0]), []
     for distance in (0.0, 0.001, 0.05, 0.1, 0.2):  # of the temperature; no other key is as near
         outputs = at + away * (distance * store.temperature).sqrt()
-        log_probs = both.mixed(torch.full((1, 50), -1e9).index_fill(1, torch.tensor([49]), 0.0), both.ask(outputs))
+        log_probs = knn.mixed(torch.full((1, 50), -1e9).index_fill(1, torch.tensor([49]), 0.0), knn.neighbours(outputs))
         shares.append(float(log_probs[0, token].exp()))
         assert log_probs.isfinite().all()
         assert float(log_probs.exp().sum()) == pytest.approx(1)
@@ -118,16 +118,16 @@ def test_the_nearer_the_nearest_key_the_more_the_datastore_counts(folder: Path, 
 
 
 def test_a_weight_that_is_asked_for_is_the_same_everywhere(folder: Path) -> None:
-    both = Remembering(ModuleEngine(the_model()), stored(folder), DecodingConfig(knn_weight=0.6))
-    assert (both.weight, both.falloff) == (0.6, 0)
+    knn = KnnModel(ModuleEngine(the_model()), stored(folder), DecodingConfig(knn_weight=0.6))
+    assert (knn.weight, knn.falloff) == (0.6, 0)
 
 
 def test_without_weight_a_translation_is_the_models_own(folder: Path) -> None:
     plain = Translator([the_model()], small.word_pair(), DecodingConfig(max_length=8), engine="module")
-    both = Translator.from_pretrained(folder, engine="module")
-    without = both.translate_with(TEXTS, both.options({"knn_weight": 0.0}))
+    knn = Translator.from_pretrained(folder, engine="module")
+    without = knn.translate_with(TEXTS, knn.options({"knn_weight": 0.0}))
     assert [one.text for one in without] == [one.text for one in plain.translate(TEXTS)]
-    assert [one.text for one in both.translate(TEXTS)] != [one.text for one in without], "there it has some"
+    assert [one.text for one in knn.translate(TEXTS)] != [one.text for one in without], "there it has some"
 
 
 def test_the_weight_that_suits_held_out_lines_is_found(folder: Path, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_weight_that_suits_held_out_lines_is_found(folder: Path, tmp_path: P
     assert [(one.decoding.beam_size, one.decoding.knn_weight) for one in found.trials] == [(4, 0), (1, 0.01), (1, 0.99)]
     assert (found.best.decoding.knn_weight, found.best.score.value) == (0.99, 100)
     header, first, *_, last = found.lines()
-    assert header.split()[:3] == ["beam", "penalty", "store"], "and no column for the reading that none differs in"
+    assert header.split()[:3] == ["beam", "penalty", "store"], "and no column for the direction that none differs in"
     assert first.split()[:4] == ["4", "gnmt", "0.60", "0.00"]
     assert "0.99" in last
     assert found.to_dict()["best"]["knn_weight"] == 0.99
@@ -166,7 +166,7 @@ def test_a_weight_without_a_datastore_is_refused_before_any_search(tmp_path: Pat
     lines = tmp_path / "lines"
     lines.write_text(TEXTS[0] + "\n", encoding="utf-8")
     said: list[str] = []
-    for translator in (small.translator(small.word_pair()), light(tmp_path)):
+    for translator in (small.translator(small.word_pair()), torch_free(tmp_path)):
         with pytest.raises(ConfigError, match="no datastore"):
             translator.translate_with(TEXTS, translator.options({"knn_weight": 0.2}))
         with pytest.raises(ConfigError, match="no datastore"):
@@ -201,7 +201,7 @@ def test_scores_are_those_of_the_search(folder: Path) -> None:
     for result, score in zip(found, translator.score(TEXTS[:4], [one.text for one in found]), strict=True):
         if result.finished:
             assert score.log_probability == pytest.approx(result.log_probability, abs=1e-4)
-    model = translator.backend.torch.remembering(translator.decoding)
+    model = translator.backend.torch.next_token_model(translator.decoding)
     [serial] = score_serial(model, SourceBatch.of(sources_of([[5, 6]])), [[7, 8]])
     assert len(serial) == 3
 
@@ -223,9 +223,9 @@ def test_what_is_explained_is_what_is_translated(folder: Path) -> None:
 def test_each_member_of_an_ensemble_has_its_own(folder: Path, tmp_path: Path) -> None:
     other = small.saved(tmp_path / "other", small.word_pair(), seed=2)
     together = Translator.from_pretrained([folder, other])
-    ensemble = together.backend.torch.remembering(DecodingConfig())
+    ensemble = together.backend.torch.next_token_model(DecodingConfig())
     assert isinstance(ensemble, Ensemble)
-    assert [type(one).__name__ for one in ensemble.models] == ["Remembering", "ModuleEngine"], (
+    assert [type(one).__name__ for one in ensemble.models] == ["KnnModel", "ModuleEngine"], (
         "the other one is in float64"
     )
     assert len(together.translate(TEXTS[:2])) == 2
@@ -268,9 +268,9 @@ def test_what_is_fitted_is_what_makes_held_out_tokens_likeliest(folder: Path) ->
     found = fit(model, store, known + unknown)
 
     def loss() -> float:
-        both = Remembering(ModuleEngine(model), store, DecodingConfig())
+        knn = KnnModel(ModuleEngine(model), store, DecodingConfig())
         scores = [
-            score_serial(both, SourceBatch.of(sources_of([source])), [target])[0] for source, target in known + unknown
+            score_serial(knn, SourceBatch.of(sources_of([source])), [target])[0] for source, target in known + unknown
         ]
         return -sum(sum(one) for one in scores) / sum(map(len, scores))
 
@@ -309,3 +309,9 @@ def test_what_is_known_is_followed_and_the_rest_stays(folder: Path) -> None:
     for weight in (0.2, 0.4, 0.7):
         followed, same = followed_and_same(weight, 0.0)
         assert followed == 0 or same == 0
+
+
+def test_the_name_that_it_had_is_found_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="dragoman.memory.KnnModel"):
+        from dragoman.decoding import Remembering  # type: ignore[missing-module-attribute]
+    assert Remembering is KnnModel

@@ -1,4 +1,4 @@
-"""A model that also asks which tokens followed where its decoder was in a state like the one it is in."""
+"""kNN-MT: a next-token model that also asks which tokens followed where its decoder was in a similar state."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _FALLOFFS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0)
 _NEAREST = 0.01  # of the temperature; what is nearer counts as much as that
 
 
-class Told(NamedTuple):
-    """What the keys near some outputs of a decoder tell."""
+class Neighbours(NamedTuple):
+    """The nearest keys of a datastore to some outputs of a decoder, and what they say of the next token."""
 
     log_odds: Float[Tensor, "rows 1"]
-    """Of their weight."""
+    """Of the weight of the kNN distribution."""
     places: Int[Tensor, "rows found"]
-    """In the datastore, nearest first."""
+    """Numbers of the keys in the datastore, nearest first."""
     tokens: Int[Tensor, "rows found"]
-    """That followed them."""
+    """The token that followed each key."""
     shares: Float[Tensor, "rows found"]
-    """Of each key; they sum to 1."""
+    """The probability mass of each key; a row sums to 1."""
 
 
-class Remembering:
-    """k-nearest-neighbour machine translation (Khandelwal et al. 2021), as a next-token model.
+class KnnModel:
+    """kNN-MT (Khandelwal et al. 2021) as a next-token model: a model and its datastore, interpolated.
 
     The probability of a token is `(1 - w) p_model + w p_knn`. In the latter each of the k nearest keys speaks for the
     token that followed it, weighed by the softmax of `-d / temperature`, d its squared distance. The nearer the nearest
@@ -66,27 +66,28 @@ class Remembering:
         return self.engine.device
 
     def start(self, sources: SourceBatch) -> Any:
-        """The model's own state."""
+        """Return the state of the model alone, before the first token."""
         return self.engine.start(sources)
 
     def step(self, state: Any, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], Any]:
-        """Log-probabilities of both together, and the model's next state."""
+        """Return the interpolated log-probabilities of the next tokens, and the model's next state."""
         log_probs, outputs, state = self.engine.step_with_outputs(state, tokens)
-        return self.mixed(log_probs, self.ask(outputs)) if self.weight else log_probs, state
+        return self.mixed(log_probs, self.neighbours(outputs)) if self.weight else log_probs, state
 
-    def mixed(self, log_probs: Float[Tensor, "rows vocab"], told: Told) -> Float[Tensor, "rows vocab"]:
-        """The model's log-probabilities and what the keys near its decoder's outputs tell, as one."""
-        log_odds, tokens, shares = told.log_odds.to(log_probs), told.tokens, told.shares.to(log_probs)
+    def mixed(self, log_probs: Float[Tensor, "rows vocab"], neighbours: Neighbours) -> Float[Tensor, "rows vocab"]:
+        """Return the model's log-probabilities interpolated with the distribution of the neighbours."""
+        log_odds, shares = neighbours.log_odds.to(log_probs), neighbours.shares.to(log_probs)
+        tokens = neighbours.tokens
         near = torch.zeros_like(log_probs).scatter_add_(1, tokens, shares).gather(1, tokens)
         mixed = log_probs + logsigmoid(-log_odds)
         return mixed.scatter(1, tokens, torch.logaddexp(mixed.gather(1, tokens), near.log() + logsigmoid(log_odds)))
 
-    def ask(self, outputs: Float[Tensor, "rows d_model"]) -> Told:
-        """What the datastore tells at each output of the decoder; there is none to ask where its weight is 0."""
+    def neighbours(self, outputs: Float[Tensor, "rows d_model"]) -> Neighbours:
+        """Return the nearest keys to each output of the decoder; the datastore needs a weight above 0."""
         distances, places = self.datastore.nearest(outputs, self.count)
         temperature = self.datastore.temperature.to(distances)
         log_odds = _log_odds(distances[:, :1], temperature, self.weight, self.falloff)
-        return Told(log_odds, places, self.datastore.followers(places), (-distances / temperature).softmax(1))
+        return Neighbours(log_odds, places, self.datastore.followers(places), (-distances / temperature).softmax(1))
 
 
 def _log_odds(

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from dragoman.config import DecodingConfig
-from dragoman.inspection import Trace, explain, recalling
-from dragoman.memory import Remembering, make_datastore
+from dragoman.inspection import Trace, explain
+from dragoman.inspection import neighbours as module
+from dragoman.memory import KnnModel, make_datastore
 from dragoman.nn import Transformer
 from dragoman.sequences import Source, SourceBatch
 from dragoman.text.tokenizer import BOS, EOS
@@ -21,7 +22,7 @@ TEXTS = small.sentences(12, longest=6)
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    where, tokenizers = tmp_path_factory.mktemp("recalling") / "model", small.word_pair()
+    where, tokenizers = tmp_path_factory.mktemp("neighbours") / "model", small.word_pair()
     model = small.model(small.shape(tokenizers))
     assert isinstance(model, Transformer)
     small.save(where, model.float(), small.shape(tokenizers), tokenizers, DecodingConfig(max_length=12))
@@ -44,51 +45,53 @@ def test_each_step_has_the_numbers_of_the_search(
     translator: Translator, changes: dict[str, float], beam_size: int
 ) -> None:
     trace = traced(translator, changes, beam_size)
-    both = translator.backend.torch.remembering(translator.options(changes))
-    assert isinstance(both, Remembering)
+    knn = translator.backend.torch.next_token_model(translator.options(changes))
+    assert isinstance(knn, KnnModel)
     assert trace.source is not None
     source = SourceBatch.of([Source(trace.source.ids, end=())])
-    state, alone = both.start(source), translator.transformers[0].start(source.ids)
+    state, alone = knn.start(source), translator.transformers[0].start(source.ids)
     token = BOS
     for step in trace.steps:
-        log_probs, state = both.step(state, torch.tensor([token]))
+        log_probs, state = knn.step(state, torch.tensor([token]))
         with torch.no_grad():
             outputs = translator.transformers[0].hidden_step(alone, torch.tensor([token]))
-        told = both.ask(outputs)
-        assert step.recalled is not None
+        near = knn.neighbours(outputs)
+        assert step.retrieval is not None
         token = step.chosen.id
-        assert step.recalled.together == pytest.approx(float(log_probs[0, token].exp()), abs=1e-5)
-        assert step.recalled.weight == pytest.approx(float(told.log_odds.sigmoid()), abs=1e-5)
-        for voice in step.recalled.voices:
-            assert voice.share == pytest.approx(float(told.shares[told.tokens == voice.id].sum()), abs=1e-5)
+        assert step.retrieval.together == pytest.approx(float(log_probs[0, token].exp()), abs=1e-5)
+        assert step.retrieval.weight == pytest.approx(float(near.log_odds.sigmoid()), abs=1e-5)
+        for neighbour in step.retrieval.neighbours:
+            assert neighbour.share == pytest.approx(float(near.shares[near.tokens == neighbour.id].sum()), abs=1e-5)
         if changes:
-            assert step.recalled.weight == pytest.approx(0.35)
+            assert step.retrieval.weight == pytest.approx(0.35)
     assert token == EOS or len(trace.steps) == 13
 
 
 def test_voices_are_the_loudest_and_their_targets_are_known(translator: Translator) -> None:
     known = {" ".join(text.split()[::-1]) for text in TEXTS}
     for step in traced(translator, {}).steps:
-        assert step.recalled is not None
-        voices = step.recalled.voices
-        assert 1 <= len(voices) <= 3
-        assert [voice.share for voice in voices] == sorted((voice.share for voice in voices), reverse=True)
-        assert sum(voice.share for voice in voices) <= 1 + 1e-6
-        for voice in voices:
-            assert voice.target in known
-            assert voice.id == EOS or voice.piece.lstrip("▁") in voice.target.split()
+        assert step.retrieval is not None
+        neighbours = step.retrieval.neighbours
+        assert 1 <= len(neighbours) <= 3
+        assert [neighbour.share for neighbour in neighbours] == sorted(
+            (neighbour.share for neighbour in neighbours), reverse=True
+        )
+        assert sum(neighbour.share for neighbour in neighbours) <= 1 + 1e-6
+        for neighbour in neighbours:
+            assert neighbour.target in known
+            assert neighbour.id == EOS or neighbour.piece.lstrip("▁") in neighbour.target.split()
 
 
 def test_of_many_quiet_voices_the_loudest_is_heard(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recalling, "_LEAST", 1.1)
+    monkeypatch.setattr(module, "_LEAST", 1.1)
     trace = traced(translator, {})
-    assert [len(step.recalled.voices) for step in trace.steps if step.recalled] == [1] * len(trace.steps)
+    assert [len(step.retrieval.neighbours) for step in trace.steps if step.retrieval] == [1] * len(trace.steps)
     assert sum(line.lstrip().startswith("step ") for line in trace.select("steps").lines()) == 2 * len(trace.steps)
 
 
 def test_without_weight_nothing_is_recalled(translator: Translator) -> None:
     trace = traced(translator, {"knn_weight": 0.0})
-    assert {step.recalled for step in trace.steps} == {None}
+    assert {step.retrieval for step in trace.steps} == {None}
     assert trace.notes == ()
     assert not any("datastore" in line for line in trace.lines())
 
@@ -98,7 +101,7 @@ def test_a_datastore_that_was_fitted_to_nothing_says_nothing(translator: Transla
     assert store is not None
     before, store.weight = store.weight, torch.zeros(1)
     try:
-        assert {step.recalled for step in traced(translator, {}).steps} == {None}
+        assert {step.retrieval for step in traced(translator, {}).steps} == {None}
     finally:
         store.weight = before
 
@@ -106,14 +109,14 @@ def test_a_datastore_that_was_fitted_to_nothing_says_nothing(translator: Transla
 def test_people_and_programs_read_it(translator: Translator) -> None:
     trace = traced(translator, {}).select("steps")
     steps = json.loads("".join(trace.json()))["steps"]
-    first = trace.steps[0].recalled
+    first = trace.steps[0].retrieval
     assert first is not None
-    assert steps[0]["recalled"]["weight"] == pytest.approx(first.weight)
-    assert steps[0]["recalled"]["voices"][0]["target"] == first.voices[0].target
+    assert steps[0]["retrieval"]["weight"] == pytest.approx(first.weight)
+    assert steps[0]["retrieval"]["neighbours"][0]["target"] == first.neighbours[0].target
     lines = list(trace.lines())
     [heading] = [row for row, line in enumerate(lines) if line.split()[:3] == ["by", "both", "weight"]]
     told = lines[heading + 1]
     assert told.split()[:2] == ["step", "1"]
     assert f"{first.together:.4f}" in told
     assert f"{first.weight:.2f}" in told
-    assert first.voices[0].target in told
+    assert first.neighbours[0].target in told

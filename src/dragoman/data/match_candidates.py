@@ -18,9 +18,9 @@ from dragoman.pace import Pace
 from dragoman.sequences import Source
 from dragoman.text.matching import Matching
 
-POOL = "pool.npy"
-PER_MATCH = 4  # so many of a pool for each match that is read
-# Of two that follow each other in a pool the nearer one is so much likelier to be drawn first.
+FILE = "pool.npy"
+PER_MATCH = 4  # candidates for each match that is read
+# Of two candidates that follow each other the nearer one is so much likelier to be drawn first.
 NEARER = 1.25
 # So often a source is read alone: sources unlike all others will be too.
 ALONE = 0.1
@@ -28,19 +28,19 @@ _NONE = -1
 _STREAM = 77  # sets these draws apart from others of the same seed and epoch
 
 
-class Pools:
-    """For each training pair the numbers of those most like it, itself left out.
+class MatchCandidates:
+    """Candidates for fuzzy matches: for each training pair the numbers of those most like it, itself left out.
 
     Args:
         matching: knows the pairs.
-        nearest: their numbers, nearest first, int32 [pairs, pool]; -1 where there are no more.
+        nearest: their numbers, nearest first, int32 [pairs, candidates]; -1 where there are no more.
     """
 
     def __init__(self, matching: Matching, nearest: np.ndarray) -> None:
         self.matching, self.nearest = matching, nearest
 
     def drawn(self, store: TokenStore, seed: int, epoch: int) -> Iterator[list[int]]:
-        """The sources of an epoch, each with matches drawn from its pool, nearer ones first; some alone.
+        """Yield the sources of an epoch, each with matches drawn from its candidates, nearer ones first; some alone.
 
         Args:
             store: the training pairs.
@@ -59,13 +59,13 @@ class Pools:
             yield self.matching.beside(own, (match for match in found if match != _NONE)).joined
 
     def save(self, path: Path) -> None:
-        """Write the numbers."""
+        """Write the numbers of the candidates to a new file."""
         data = io.BytesIO()
         np.save(data, self.nearest, allow_pickle=False)
         write_new_file(path, data.getvalue())
 
     @classmethod
-    def load(cls, path: Path, matching: Matching, pairs: int) -> Pools:
+    def load(cls, path: Path, matching: Matching, pairs: int) -> MatchCandidates:
         """Read what `save` wrote for so many training pairs.
 
         Raises:
@@ -75,18 +75,18 @@ class Pools:
             nearest = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise DataError("cannot read which pairs are alike", file=path, found=error) from error
-        sound = nearest.dtype == np.int32 and nearest.shape == (pairs, pool_size(matching))
+        sound = nearest.dtype == np.int32 and nearest.shape == (pairs, candidate_count(matching))
         if not sound or nearest.min(initial=0) < _NONE or nearest.max(initial=_NONE) >= len(matching.index.sources):
             raise DataError("the numbers of pairs that are alike do not fit the data", file=path)
         return cls(matching, nearest)
 
 
-def pool_size(matching: Matching) -> int:
-    """How many pairs a pool has."""
+def candidate_count(matching: Matching) -> int:
+    """Return how many candidates each training pair has."""
     return PER_MATCH * matching.count
 
 
-class PoolMaker:
+class CandidateFinder:
     """Gives training pairs their nearest matches, and remembers more of them.
 
     Args:
@@ -95,12 +95,12 @@ class PoolMaker:
     """
 
     def __init__(self, matching: Matching, report: Callable[[str], None]) -> None:
-        self._matching, self._size = matching, pool_size(matching)
+        self._matching, self._size = matching, candidate_count(matching)
         self._pace = Pace(report, "matches: found for pairs", len(matching.index.sources))
         self._found: list[list[int]] = []
 
     def read(self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
-        """Pairs of ids, their sources with the nearest matches."""
+        """Yield pairs of ids, their sources with the nearest matches."""
         last: Sequence[int] | None = None
         found: list[int] = []
         for source, target in pairs:
@@ -110,7 +110,7 @@ class PoolMaker:
             self._pace.at(len(self._found))
             yield self._matching.beside(source, found[: self._matching.count]).joined, target
 
-    def pools(self) -> Pools:
-        """Of all that was read."""
+    def match_candidates(self) -> MatchCandidates:
+        """Return the candidates of all pairs that were read."""
         rows = [[*found, *[_NONE] * (self._size - len(found))] for found in self._found]
-        return Pools(self._matching, np.array(rows, np.int32).reshape(len(rows), self._size))
+        return MatchCandidates(self._matching, np.array(rows, np.int32).reshape(len(rows), self._size))

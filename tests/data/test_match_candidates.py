@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, TrainingConfig
 from dragoman.data import Prepared, prepare
-from dragoman.data.pools import PER_MATCH, Pools
+from dragoman.data.match_candidates import PER_MATCH, MatchCandidates
 from dragoman.data.resampling import EpochStores
 from dragoman.errors import DataError
 from dragoman.sequences import Source
@@ -46,7 +46,7 @@ def rows(made: Prepared, epoch: int, seed: int = 1) -> list[list[str]]:
 
 def test_each_epoch_draws_others_of_the_nearest_but_never_the_pair_itself(tmp_path: Path) -> None:
     made = prepared(tmp_path)
-    assert made.pools is not None
+    assert made.match_candidates is not None
     sources = (tmp_path / "t.g").read_text().splitlines()
     targets = (tmp_path / "t.p").read_text().splitlines()
     seen: list[set[str]] = [set() for _ in range(COUNT)]
@@ -55,7 +55,7 @@ def test_each_epoch_draws_others_of_the_nearest_but_never_the_pair_itself(tmp_pa
     for epoch in range(40):
         for row, (own, *found) in enumerate(rows(made, epoch)):
             assert own == sources[row]
-            allowed = [targets[match] for match in made.pools.nearest[row] if match >= 0]
+            allowed = [targets[match] for match in made.match_candidates.nearest[row] if match >= 0]
             assert [target for target in allowed if target in found] == found  # in their order, none twice
             assert not any(sources[targets.index(target)] == own for target in found)
             seen[row] |= set(found)
@@ -76,29 +76,29 @@ def test_draws_are_a_function_of_seed_and_epoch(tmp_path: Path) -> None:
     assert rows(again, 3) == rows(made, 3)
 
 
-def test_repeated_pairs_have_the_same_pool(tmp_path: Path) -> None:
+def test_repeated_pairs_have_the_same_candidates(tmp_path: Path) -> None:
     made = prepared(tmp_path, repeat=(3,))
-    assert made.pools is not None
-    assert made.pools.nearest.shape == (3 * COUNT, SIZE)
-    assert (made.pools.nearest[::3] == made.pools.nearest[2::3]).all()
-    assert made.pools.nearest.max() < COUNT
+    assert made.match_candidates is not None
+    assert made.match_candidates.nearest.shape == (3 * COUNT, SIZE)
+    assert (made.match_candidates.nearest[::3] == made.match_candidates.nearest[2::3]).all()
+    assert made.match_candidates.nearest.max() < COUNT
 
 
 def test_the_stored_pairs_have_the_nearest(tmp_path: Path) -> None:
     made = prepared(tmp_path)
-    assert made.pools is not None
-    matching = made.pools.matching
+    assert made.match_candidates is not None
+    matching = made.match_candidates.matching
     for row in range(COUNT):
         own = Source.from_joined(made.train.source(row).tolist()).ids
-        nearest = made.pools.nearest[row][:2].tolist()
+        nearest = made.match_candidates.nearest[row][:2].tolist()
         assert made.train.source(row).tolist() == matching.beside(own, nearest).joined
 
 
-def test_a_small_corpus_has_small_pools(tmp_path: Path) -> None:
+def test_a_small_corpus_has_few_candidates(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     nearest = np.full((COUNT, SIZE), -1, np.int32)
     nearest[:30, 0] = 5
-    drawn = list(Pools(made.pools.matching, nearest).drawn(made.train, 1, 0))
+    drawn = list(MatchCandidates(made.match_candidates.matching, nearest).drawn(made.train, 1, 0))
     assert {row.count(made.tokenizers.source.bos) for row in drawn[:30]} <= {0, 1}
     assert {row.count(made.tokenizers.source.bos) for row in drawn[30:]} == {0}
 
@@ -112,7 +112,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
     for wrong in (np.full((COUNT, SIZE), COUNT, np.int32), np.zeros((COUNT, 2), np.int32), np.zeros((COUNT, SIZE))):
         np.save(path, wrong)
         with pytest.raises(DataError, match="do not fit the data"):
-            Pools.load(path, made.pools.matching, COUNT)
+            MatchCandidates.load(path, made.match_candidates.matching, COUNT)
     path.write_bytes(b"no")
     with pytest.raises(DataError, match="cannot read which pairs are alike"):
-        Pools.load(path, made.pools.matching, COUNT)
+        MatchCandidates.load(path, made.match_candidates.matching, COUNT)
