@@ -78,7 +78,7 @@ def test_languages_of_pairs_can_be_named(dragoman: Command, corpus: Path, tmp_pa
         (("--family", "causal", "--source", "T", "--target", "T"), ["a causal model learns from one text", "--text"]),
         (("--family", "masked", "--pairs", "T", "--text", "T"), ["a masked model learns from one text", "--pairs"]),
         (("--family", "causal"), ["nothing to train on", "--text"]),
-        (("--family", "casual", "--text", "T"), ["model.family", "'causal'", "(found 'casual')"]),
+        (("--family", "casual", "--text", "T"), ["model.family", " causal,", "(found 'casual')"]),
         (("--family", "causal", "--text", "nowhere"), ["nowhere: cannot read the file"]),
         (("--family", "causal", "--text", "T", "--set", "metric=bleu"), ["what a causal model's bleu is", "loss"]),
     ],

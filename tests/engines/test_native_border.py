@@ -308,9 +308,9 @@ def test_without_threads_to_be_had_one_does_it() -> None:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the size of this process is not told")
 def test_too_little_memory_is_an_error_and_the_state_is_as_it_was() -> None:
     engine, many = small_engine(), 300_000
-    state = engine.start(SOURCE[:1]).reorder(torch.zeros(many, dtype=torch.long))
+    state = engine.start(batch(SOURCE[:1])).reorder(torch.zeros(many, dtype=torch.long))
     tokens = torch.full((many,), BOS)
-    expected, _ = engine.step(engine.start(SOURCE), TOKENS)
+    expected, _ = engine.step(engine.start(batch(SOURCE)), TOKENS)
 
     def work() -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
@@ -318,7 +318,7 @@ def test_too_little_memory_is_an_error_and_the_state_is_as_it_was() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         with pytest.raises(MemoryError, match="the native engine found no memory"):
             engine.step_top(state, tokens, 1, torch.tensor([PAD]))
-        assert torch.equal(engine.step(engine.start(SOURCE), TOKENS)[0], expected)
+        assert torch.equal(engine.step(engine.start(batch(SOURCE)), TOKENS)[0], expected)
         few = state.reorder(torch.tensor([0, many - 1]))
         assert torch.equal(engine.step(few, TOKENS[:2])[0], expected[[0, 0]])
 
