@@ -123,6 +123,12 @@ def walk(engines: list[ModuleEngine], case: Case) -> list[list[torch.Tensor]]:
     return found
 
 
+def close(found: torch.Tensor, expected: torch.Tensor, case: Case) -> None:
+    """Assert equality up to rounding, which layer norm multiplies where it divides by the spread of a few values."""
+    tolerance = 1e-4 if case.config.d_model >= 8 else 2e-3
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("make", ENGINES)
 @settings(max_examples=40)
 @given(case=cases())
@@ -130,7 +136,7 @@ def test_float32_is_the_oracle_up_to_rounding(make: Make, case: Case) -> None:
     model = case.model()
     expected, found = walk([ModuleEngine(model), make(model, "float32")], case)
     for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-4)
+        close(other, one, case)
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -145,8 +151,8 @@ def test_what_the_generator_reads_is_the_oracles_up_to_rounding(make: Make, case
         tokens = torch.randint(0, case.config.target_vocab or 9, (len(source),))
         expected, outputs, state = one.step_with_outputs(state, tokens)
         log_probs, found, same = other.step_with_outputs(same, tokens)
-        torch.testing.assert_close(found, outputs, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(log_probs, expected, rtol=1e-4, atol=1e-4)
+        close(found, outputs, case)
+        close(log_probs, expected, case)
         without, alone = other.step(alone, tokens)
         assert torch.equal(without, log_probs), "whether outputs are wanted or not"
     torch.testing.assert_close(one.model.generator(outputs).log_softmax(-1), expected, rtol=1e-5, atol=1e-5)

@@ -140,7 +140,8 @@ void attend_heads(const Rows& queries, const float* const* positions, int n, con
     for (int head = head_0; head < head_1; ++head)
         for (int row = 0; row < queries.count; row += QUERIES) {
             const int some = queries.count - row < QUERIES ? queries.count - row : QUERIES;
-            const Rows part{queries.data + row * queries.stride, queries.stride, some, queries.place + row, queries.slopes};
+            const Rows part{queries.data + row * queries.stride, queries.stride, some, queries.place + row,
+                            queries.slopes};
             attend_some(part, positions, n, heads, head, stride, scores, out + row * out_stride + head * heads.d_v,
                         out_stride);
         }

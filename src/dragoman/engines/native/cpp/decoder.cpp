@@ -50,7 +50,8 @@ void decode_layers(State& state, const Step& step, const Position& position, con
                 }
                 return state.rows[row].length();
             },
-            [](int row) { return row + 1; }, m.target_positions.slopes(), [&](int row) { return state.rows[row].length() - 1; });
+            [](int row) { return row + 1; }, m.target_positions.slopes(),
+            [&](int row) { return state.rows[row].length() - 1; });
         pass.attention_output(layer.output);
         if (m.cross) {
             const Operand b = pass.enter(layer.cross_norm);

@@ -6,7 +6,10 @@
 namespace dragoman {
 
 Positions::Positions(Layout layout, int d_model, int d_k, int heads)
-    : width(layout == Layout::alibi ? 0 : layout >= Layout::rotary ? d_k : d_model), layout_(layout) {
+    : width(layout == Layout::alibi    ? 0
+            : layout >= Layout::rotary ? d_k
+                                       : d_model),
+      layout_(layout) {
     for (int pair = 0; pair < width && layout != Layout::given; pair += 2)
         wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(width)));
     // The slopes of the largest power of two, then every second one of twice as many heads.

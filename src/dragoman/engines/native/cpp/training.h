@@ -23,7 +23,7 @@ struct Attention {
     int32_t sentences, heads, width, causal, lanes;  // lanes: a multiple of the kernels' vectors
     int32_t query_stride, key_stride;
     float* weights;
-    float* output;  // [queries, heads * width]
+    float* output;        // [queries, heads * width]
     const float* slopes;  // of each head, by which scores fall with the distance; null: they do not
 };
 
