@@ -17,6 +17,7 @@ from dragoman.cli.options import (
     Json,
     Lowercase,
     Model,
+    OneMetric,
     Pairs,
     Precision,
     Source,
@@ -26,6 +27,7 @@ from dragoman.cli.options import (
     begun,
     check_directory,
     input_lines,
+    metric_of,
     open_output,
     open_translator,
     print_json,
@@ -43,7 +45,7 @@ def tune(
     model: Model,
     source: Annotated[Path, typer.Option(help="Held-out source lines.", metavar="FILE")],
     reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
-    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
+    metric: OneMetric = None,
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
@@ -69,11 +71,11 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
-    from dragoman.evaluation import Metric
     from dragoman.studies import save_decoding
     from dragoman.studies import tune as run_tuning
     from dragoman.training.card import retell_search
 
+    how = metric_of(metric, None, lowercase, tokenize)
     tried: dict[str, Any] = {
         "beam_sizes": _listed(beam_sizes, int, "--beam-sizes"),
         "length_penalties": _listed(length_penalties, float, "--length-penalties"),
@@ -86,7 +88,6 @@ def tune(
     )
     if save:
         check_directory(model)
-    how = Metric(metric, lowercase=lowercase, tokenize=tokenize)
     result = run_tuning(translator, source, reference, metric=how, group=group, decoding=options, report=tell, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
@@ -97,7 +98,8 @@ def tune(
         return
     for line in result.lines():
         print(line)
-    print("saved:" if save else "best:", _settings_of(result.best.decoding, translator.decoding))
+    found = "saved:" if save else "kept:" if result.all_equal else "best:"
+    print(found, _settings_of(result.best.decoding, translator.decoding))
 
 
 def _settings_of(best: DecodingConfig, own: DecodingConfig) -> str:

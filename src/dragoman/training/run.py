@@ -18,12 +18,11 @@ from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
-from dragoman.training.averaging import average_checkpoints
+from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
-    list_checkpoints,
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
@@ -38,7 +37,7 @@ from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
-from dragoman.training.validate import check_validation, doubt
+from dragoman.training.validate import check_validation, doubts
 from dragoman.translation import Translator
 
 CARD = "README.md"
@@ -176,8 +175,8 @@ class _Session:
         if newest is None:
             self.log.forget_after(-1)
             self._describe(data)
-            if note := doubt(data, self.config):
-                self.log.line(f"warning: BLEU: {note}")
+            for note in doubts(data, self.config):
+                self.log.line(f"warning: {note}")
             training = self.config.training
             assert training.max_steps is not None
             if training.r_drop and training.r_drop_after >= training.max_steps:
@@ -326,7 +325,11 @@ class _Session:
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""
-        paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
+        every = self.config.training.save_every or self.config.validation.every
+        saves, most = last_saves(trainer.checkpoints, every), self.config.training.average_last
+        if len(saves) < most:
+            self.log.line(f"there are only {len(saves)} checkpoints in a row to average, not {most}")
+        paths = saves[-most:]
         own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         trainer.model.load_state_dict(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
@@ -336,7 +339,7 @@ class _Session:
             save_weights(self.directory, trainer.model)
             judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
-        remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
+        remark = f"the average of the checkpoints of {named_steps(paths)}; {'best so far' if better else 'not better'}"
         judge.keep(result, progress.step, "average", remark)
         if better:
             trainer.save()  # what is best must be known if training goes on
