@@ -120,25 +120,19 @@ def contrast(
     """
     both = (hypotheses_a, hypotheses_b)
     lists, _ = (reference_lists(lines, references) for lines in both)
-    metric, _ = resolved(metric, lists)
+    metric = resolved(metric, lists)[0]
     a, b = (measure(metric, lines, lists) for lines in both)
     unit, groups = length_groups(lists, sources)
-    tests = (
-        compare_measured(
-            metric.name, rows_of(a, one), rows_of(b, one), samples=samples, seed=seed, confidence=confidence
-        )
-        for one in groups
-    )
-    by_length = tuple(
-        (group.label, test.undefined() if is_undefined(metric.name, lists, group) else test)
-        for group, test in zip(groups, tests, strict=True)
-    )
+    how: dict[str, Any] = {"samples": samples, "seed": seed, "confidence": confidence}
+    tests = [(one, compare_measured(metric.name, rows_of(a, one), rows_of(b, one), **how)) for one in groups]
     words = (word_classes(lines, lists, frequencies=frequencies, lowercase=metric.lowercase) for lines in both)
     label, pairs = _leads(metric, both, lists, sources)
     return Contrast(
         length_of="reference" if sources is None else "source",
         length_unit=unit,
-        by_length=by_length,
+        by_length=tuple(
+            (one.label, test.undefined() if is_undefined(metric.name, lists, one) else test) for one, test in tests
+        ),
         frequencies_of="references" if frequencies is None else "training targets",
         words=tuple(zip(*words, strict=True)),
         faults=(find_faults(hypotheses_a, lists, sources), find_faults(hypotheses_b, lists, sources)),

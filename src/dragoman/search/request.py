@@ -55,12 +55,13 @@ def output_limit(options: DecodingConfig, length: int) -> int:
     return int(length * options.max_length_factor) + options.max_length_offset
 
 
-def changed_requests(requests: Sequence[SearchRequest], changes: dict[str, Any]) -> list[SearchRequest]:
-    """Return requests with some of their options changed, checked together; options that were shared stay shared."""
+def with_all_finished(requests: Sequence[SearchRequest]) -> list[SearchRequest]:
+    """Return requests for all outputs that their beams finish; options that were shared stay shared."""
     changed: dict[int, DecodingConfig] = {}
     for request in requests:
-        if id(request.options) not in changed:
-            changed[id(request.options)] = request.options.replace(changes)
+        options = request.options
+        if id(options) not in changed:
+            changed[id(options)] = options.replace({"n_best": options.beam_size})
     return [request.with_options(changed[id(request.options)]) for request in requests]
 
 

@@ -35,15 +35,20 @@ def distinct_texts(
         lists[row] = _once(lists[row], decode)
     for times in (1, *(2**power for power in range(1, MOST_TIMES.bit_length()))):
         rows = [row for row in rows if len(lists[row]) < requests[row].options.n_best]
-        wider = [_wider(requests[row], times) for row in rows]
-        if not rows:
-            break
-        for row, more in zip(rows, find(wider), strict=True):
-            best, most = lists[row][0], requests[row].options.n_best
-            others = [one for one in more if one.score <= best.score]
-            ranked = sorted([*lists[row][1:], *others], key=lambda one: -one.score)
-            lists[row] = _once([best, *ranked], decode)[:most]
+        wider = _wider([requests[row] for row in rows], times)
+        # As many hypotheses at once as the batch had, so that memory stays what it was.
+        each = max(1, len(requests) // times)
+        for start in range(0, len(rows), each):
+            for row, more in zip(rows[start : start + each], find(wider[start : start + each]), strict=True):
+                lists[row] = _filled(lists[row], more, requests[row].options.n_best, decode)
     return lists
+
+
+def _filled(first: Sequence[Hypothesis], more: Sequence[Hypothesis], most: int, decode: Decode) -> list[Hypothesis]:
+    """The best of a list, then its others and some more, ranked together."""
+    best, *others = first
+    ranked = sorted([*others, *(one for one in more if one.score <= best.score)], key=lambda one: -one.score)
+    return _once([best, *ranked], decode)[:most]
 
 
 def _once(hypotheses: Sequence[Hypothesis], decode: Decode) -> list[Hypothesis]:
@@ -53,7 +58,8 @@ def _once(hypotheses: Sequence[Hypothesis], decode: Decode) -> list[Hypothesis]:
     return list(first.values())
 
 
-def _wider(request: SearchRequest, times: int) -> SearchRequest:
-    """The same request with all outputs of a beam of so many times the size."""
-    size = min(WIDEST, times * request.options.beam_size)
-    return request.with_options(request.options.replace({"beam_size": size, "n_best": size}))
+def _wider(requests: Sequence[SearchRequest], times: int) -> list[SearchRequest]:
+    """The same requests with all outputs of beams of so many times the size; options that were shared stay shared."""
+    sizes = {request.options: min(WIDEST, times * request.options.beam_size) for request in requests}
+    wide = {options: options.replace({"beam_size": size, "n_best": size}) for options, size in sizes.items()}
+    return [request.with_options(wide[request.options]) for request in requests]

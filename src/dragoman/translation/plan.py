@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.search.guard import Guarded, search_without_loops
 from dragoman.search.hypothesis import Hypothesis, added_up, make_hypothesis
-from dragoman.search.request import SearchRequest, changed_requests
+from dragoman.search.request import SearchRequest, with_all_finished
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
 from dragoman.translation.backend import Backend
+from dragoman.translation.distinct import distinct_texts
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class SearchPlan:
         """
         if not self.right_to_left_share:
             return self.engine.search(requests, threads)
-        found = self.engine.search(changed_requests(requests, {"n_best": self.options.beam_size}), threads)
+        found = self.engine.search(with_all_finished(requests), threads)
         outputs = [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
         forced = self.engine.force(
             [request.source for request in requests], outputs, self.options, Direction.RIGHT_TO_LEFT, threads
@@ -91,9 +92,28 @@ class SearchPlan:
             for request, hypotheses, values in zip(requests, found, forced, strict=True)
         ]
 
-    def run(self, requests: Sequence[SearchRequest], threads: int | None = None) -> Guarded:
-        """Return what `find` finds, loops searched once more without repetitions; arguments as for that."""
-        return search_without_loops(lambda some: self.find(some, threads), requests)
+    def run(
+        self,
+        requests: Sequence[SearchRequest],
+        threads: int | None = None,
+        decode: Callable[[Sequence[int]], str] | None = None,
+    ) -> Guarded:
+        """Return what `find` finds, loops searched once more without repetitions.
+
+        Args:
+            requests: as for `find`.
+            threads: likewise.
+            decode: makes the text of tokens; if given, lists of several outputs have no text twice (`distinct_texts`).
+        """
+
+        def guarded(some: Sequence[SearchRequest]) -> Guarded:
+            return search_without_loops(lambda others: self.find(others, threads), some)
+
+        found = guarded(requests)
+        if decode is None:
+            return found
+        lists = distinct_texts(lambda some: guarded(some).hypotheses, requests, found.hypotheses, decode)
+        return found._replace(hypotheses=lists)
 
     def known(self, sources: Sequence[Source], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """Return targets as the hypotheses that they would be, had the search found them.

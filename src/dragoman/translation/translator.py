@@ -170,7 +170,8 @@ class Translator:
         Args:
             texts: any number of strings.
             beam_size: 1 is greedy search; at most 1024.
-            n_best: outputs per text, at most `beam_size` unless sampling.
+            n_best: outputs per text, at most `beam_size` unless sampling; different ones, unless they are drawn, and
+                fewer where wider beams find no more.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt", "power" or "reward".
             min_length: tokens at least.
@@ -243,7 +244,7 @@ class Translator:
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
         workers, threads = self.backend.workers(len(batches), plan.options)
-        search = partial(plan.run, threads=threads)
+        search = partial(plan.run, threads=threads, decode=self.tokenizers.target.decode)
         if workers == 1:
             yield from map(search, batches)
             return
