@@ -11,7 +11,7 @@ Find = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 Decode = Callable[[Sequence[int]], str]
 
 # A beam is widened to so many times its size, at most; and to no more than the search takes.
-MOST_TIMES, WIDEST = 8, 1024
+MOST_TIMES, WIDEST = 32, 1024
 
 
 def distinct_texts(
