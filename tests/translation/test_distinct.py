@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,18 +24,25 @@ def hypothesis(token: int, score: float) -> Hypothesis:
     return Hypothesis((token,), score, score, (score, 0.0))
 
 
-class Searches:
-    """A search that finds token n at place n; tokens of the same tens are one text."""
+def run(request: SearchRequest, found: Sequence[Hypothesis], first: float = -1.0) -> tuple[list[Hypothesis], list[int]]:
+    """What is left of a list, and the beams that were asked, of a search that finds token n at place n."""
+    asked: list[int] = []
 
-    def __init__(self, first: float = -1.0) -> None:
-        self.first, self.asked = first, []
+    def search(wide: SearchRequest) -> Generator[None, None, list[Hypothesis]]:
+        asked.append(wide.options.beam_size)
+        yield
+        return ranked(wide, first)
 
-    def __call__(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
-        self.asked.append([request.options.beam_size for request in requests])
-        return [
-            [hypothesis(token, self.first - token) for token in range(min(WIDE, request.options.n_best))]
-            for request in requests
-        ]
+    steps = distinct_texts(request, found, decode, search)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, asked
+
+
+def ranked(request: SearchRequest, first: float = -1.0) -> list[Hypothesis]:
+    return [hypothesis(token, first - token) for token in range(min(WIDE, request.options.n_best))]
 
 
 def decode(tokens: Sequence[int]) -> str:
@@ -42,35 +50,30 @@ def decode(tokens: Sequence[int]) -> str:
 
 
 def test_a_list_is_filled_up_from_wider_beams_and_keeps_its_first() -> None:
-    requests = [SearchRequest(Source((4,)), DecodingConfig(beam_size=8, n_best=size)) for size in (3, 1)]
-    search = Searches()
-    several, one = distinct_texts(search, requests, search(requests), decode)
-    assert [decode(found.tokens) for found in several] == ["0", "1", "2"]
-    assert [found.tokens for found in several] == [(0,), (10,), (20,)], "of each text the best"
-    assert len(one) == 1
-    assert search.asked[1:] == [[8], [16], [32]], "no wider than needed, and only for what lacks outputs"
+    request = SearchRequest(Source((4,)), DecodingConfig(beam_size=8, n_best=3))
+    found, asked = run(request, ranked(request))
+    assert [one.tokens for one in found] == [(0,), (10,), (20,)], "of each text the best"
+    assert asked == [8, 16, 32], "no wider than needed"
 
 
 def test_what_a_wider_beam_likes_better_does_not_come_first() -> None:
     request = SearchRequest(Source((4,)), DecodingConfig(beam_size=4, n_best=2))
-    better = Searches(first=5.0)
-    [found] = distinct_texts(better, [request], [[hypothesis(0, -1.0), hypothesis(1, -2.0)]], decode)
+    found, _ = run(request, [hypothesis(0, -1.0), hypothesis(1, -2.0)], first=5.0)
     assert found[0].score == -1.0
     assert all(one.score <= -1.0 for one in found)
 
 
 def test_a_search_that_finds_no_more_ends() -> None:
     request = SearchRequest(Source((4,)), DecodingConfig(beam_size=20, n_best=20))
-    search = Searches()
-    [found] = distinct_texts(search, [request], search([request]), decode)
+    found, asked = run(request, ranked(request))
     assert [decode(one.tokens) for one in found] == ["0", "1", "2", "3"]
-    assert search.asked[-1] == [20 * MOST_TIMES]
+    assert asked[-1] == 20 * MOST_TIMES
 
 
-def test_draws_may_repeat() -> None:
-    request = SearchRequest(Source((4,)), DecodingConfig(n_best=3, sampling=True))
-    drawn = [[hypothesis(1, -1.0), hypothesis(2, -1.5), hypothesis(1, -1.0)]]
-    assert distinct_texts(Searches(), [request], drawn, decode) == drawn
+@pytest.mark.parametrize("options", [DecodingConfig(n_best=3, sampling=True), DecodingConfig(beam_size=4)])
+def test_draws_may_repeat_and_one_output_needs_no_more(options: DecodingConfig) -> None:
+    drawn = [hypothesis(1, -1.0), hypothesis(2, -1.5), hypothesis(1, -1.0)][: options.n_best]
+    assert run(SearchRequest(Source((4,)), options), drawn) == (drawn, [])
 
 
 def check_lists(translator: Translator, lines: list[str], n_best: int, beam_size: int) -> list[list[str]]:
@@ -97,9 +100,11 @@ def test_lists_hold_different_texts_in_order(pair: str, n_best: int, beam_size: 
 def test_a_text_of_several_pieces_fills_no_list_twice() -> None:
     """Without the filling up there are repetitions here."""
     translator = small.translator(ambiguous_pair())
-    plan = translator.plan(translator.options({"n_best": 8}))
+    plan = replace(translator.plan(translator.options({"n_best": 8})), decode=None)
     requests = [plan.request(translator.tokenizers.encode_source(text)) for text in small.sentences(12)]
-    found = [[translator.tokenizers.target.decode(one.tokens) for one in some] for some in plan.find(requests)]
+    found = [
+        [translator.tokenizers.target.decode(one.tokens) for one in some] for some in plan.run(requests).hypotheses
+    ]
     assert any(len(set(texts)) < len(texts) for texts in found)
 
 
