@@ -9,7 +9,7 @@ from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.search.guard import Guarded, search_without_loops
 from dragoman.search.hypothesis import Hypothesis, added_up, make_hypothesis
-from dragoman.search.request import SearchRequest, changed_requests
+from dragoman.search.request import NEVER, SearchRequest, changed_requests
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
@@ -67,7 +67,8 @@ class SearchPlan:
             prefix: ids that the output must begin with.
             seed: for sampling.
         """
-        return SearchRequest(source, self.options, tuple(prefix), seed)
+        never = (*NEVER, source.specials.unk) if self.options.unknown == "forbid" else NEVER
+        return SearchRequest(source, self.options, tuple(prefix), seed, never=never)
 
     def find(self, requests: Sequence[SearchRequest], threads: int | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, best first, as they are ranked; loops are not searched again.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
 from dragoman.search.batches import length_batches
@@ -19,7 +19,10 @@ from dragoman.search.outputs import Alternative, PairScore
 from dragoman.search.request import SearchRequest, changed_options
 from dragoman.sequences.source import Source
 from dragoman.text.tokenizer_pair import TokenizerPair
+from dragoman.text.unknown import count_unknown
 from dragoman.translation.backend import Backend
+from dragoman.translation.checks import check_texts, prefix_ids
+from dragoman.translation.copying import with_copies
 from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation, no_translation
 from dragoman.translation.scoring import score_targets
@@ -199,8 +202,18 @@ class Translator:
         return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """Return the model's decoding options with some changed, checked together."""
-        return changed_options(self.decoding, changes)
+        """Return the model's decoding options with some changed, checked together.
+
+        Raises:
+            ConfigError: one is unknown or wrong, two contradict each other, or one would do nothing.
+        """
+        options = changed_options(self.decoding, changes)
+        if "knn_neighbours" in changes and not self.backend.has_datastore:
+            hint = "make one with `dragoman remember`, or leave decoding.knn_neighbours out"
+            raise ConfigError(
+                "the model has no datastore", found=f"knn_neighbours = {options.knn_neighbours}", hint=hint
+            )
+        return options
 
     def translate_with(
         self,
@@ -214,28 +227,27 @@ class Translator:
         """Translate as `translate` does, with all options in one object.
 
         Raises:
-            DataError: one text was given in place of a list.
+            DataError: one text was given in place of a list, or a text has a line break in it.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        if isinstance(texts, str):  # it is a sequence of strings too
-            raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
+        check_texts(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         plan = self.plan(options)
         sources = [self.tokenizers.encode_source(text) if text.strip() else Source(()) for text in texts]
-        forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
+        forced = [prefix_ids(self.tokenizers.target, prefix) for prefix in prefixes or [""] * len(texts)]
         cut = [source.cut(options.max_source_length) for source in sources]
         batches = list(self._batches([source.width for source in cut], options))
         asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
         results: list[Translation | None] = [None] * len(texts)
         for rows, requests, found in zip(batches, asked, self._run(plan, asked), strict=True):
-            pairs = self._align(requests, found.hypotheses) if alignments else None
+            pairs = self._align(requests, found.hypotheses) if alignments or self._copies(options, found) else None
             for place, (row, request) in enumerate(zip(rows, requests, strict=True)):
                 aligned = None if pairs is None else pairs[place]
-                results[row] = self._translation(
-                    texts[row], request, found.hypotheses[place], aligned, len(sources[row]) > len(request.source)
-                )
+                truncated = len(sources[row]) > len(request.source)
+                one = self._translation(texts[row], request, found.hypotheses[place], aligned, truncated)
+                results[row] = one if alignments else one.without_alignment()
         return [
             result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
         ]
@@ -251,6 +263,12 @@ class Translator:
 
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(search, batches)
+
+    def _copies(self, options: DecodingConfig, found: Guarded) -> bool:
+        """Whether an output has an unknown word for which one of its source is to be copied."""
+        unk = self.tokenizers.target.unk
+        outputs = (hypothesis for hypotheses in found.hypotheses for hypothesis in hypotheses)
+        return options.unknown == "copy" and any(unk in output.tokens for output in outputs)
 
     def _align(
         self, requests: Sequence[SearchRequest], found: Sequence[Sequence[Hypothesis]]
@@ -278,7 +296,7 @@ class Translator:
         Raises:
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
-        self._forced(prefix)
+        prefix_ids(self.tokenizers.target, prefix)
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
@@ -292,35 +310,22 @@ class Translator:
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0) -> list[PairScore]:
-        """Return how likely the model finds each target, given its source. `first` numbers the first, for messages.
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+        """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
-            DataError: there are not as many targets as sources, or a text is too long to be scored.
+            DataError: there are not as many targets as sources.
         """
-        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
+        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
+    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+        """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
-        for number, some in enumerate(chunks(pairs, chunk)):
-            yield from self.score(*map(list, zip(*some, strict=True)), first=number * chunk)
-
-    def _forced(self, prefix: str) -> list[int]:
-        """The ids of a prefix; an unknown word among them would be written as a replacement character.
-
-        Raises:
-            ConfigError: there is one.
-        """
-        target = self.tokenizers.target
-        ids = target.encode(prefix) if prefix else []
-        if target.unk in ids:
-            parts = prefix.split() if target.kind == "word" else list(prefix)
-            unknown = parts[ids.index(target.unk)] if len(parts) == len(ids) else prefix
-            raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
-                              found=f"{unknown!r} in {prefix!r}")  # fmt: skip
-        return ids
+        for some in chunks(pairs, chunk):
+            known = [pair for pair in some if pair is not None]
+            found = iter(self.score([source for source, _ in known], [target for _, target in known]))
+            yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
 
     def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
         return length_batches(lengths, 1 if options.sampling else options.beam_size)
@@ -333,10 +338,12 @@ class Translator:
         aligned: Sequence[list[tuple[int, int]]] | None,
         truncated: bool,
     ) -> Translation:
-        target = self.tokenizers.target
+        target, copies = self.tokenizers.target, request.options.unknown == "copy"
         outputs = [
             Alternative(
-                target.decode(hypothesis.tokens),
+                with_copies(self.tokenizers, text, request.source, hypothesis.tokens, pairs)
+                if copies and pairs is not None
+                else target.decode(hypothesis.tokens),
                 hypothesis.score,
                 hypothesis.log_probability,
                 tuple(target.pieces(hypothesis.tokens)),
@@ -347,16 +354,18 @@ class Translator:
             )
             for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
         ]
-        best = outputs[0]
+        best, ids = outputs[0], request.source.ids
+        read = tuple(self.tokenizers.source_pieces(request.source))
         return Translation(
             best.text, best.score, best.log_probability, best.tokens, best.token_scores,
             source=text,
-            source_tokens=tuple(self.tokenizers.source_pieces(request.source)),
+            source_tokens=read,
             alternatives=tuple(outputs),
             alignment=best.alignment,
             right_to_left=best.right_to_left,
             truncated=truncated,
             finished=best.finished,
+            unknown=count_unknown(self.tokenizers.source, ids, read[: len(ids)]),
         )  # fmt: skip
 
 
