@@ -146,11 +146,17 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
             f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
+            *([_cut(config, result)] if result.cut else []),
             *([] if tuned is None else [_search(config, tuned)]),
             f"{_FLATTERS} {unit} also chose the weights, so these numbers flatter a little; judge on other text",
             f"with `dragoman {verb}`.\n",
         ]
     )
+
+
+def _cut(config: TrainConfig, result: Validation) -> str:
+    cut = f"{result.cut:,} of {len(result.hypotheses):,}"
+    return f"\nOutputs that the model did not end, cut at the limit ({config.decoding.limit_in_words}): {cut}."
 
 
 def _search(config: TrainConfig, tuned: Tuning) -> str:
