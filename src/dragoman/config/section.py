@@ -27,6 +27,7 @@ class Setting:
         default: its value where none is given; `...`: one must be given. None: chosen for you, or as the description
             says.
         description: what it means, in one sentence.
+        chosen: how its value is chosen where none is given; "" where nothing is chosen.
         unit: what a number counts or measures; "" for shares, factors and words.
         flag: the option of the command line that gives it, beside `--set`; "" if it has none.
         changeable: whether it may change when a run is resumed: it says where files are, how long the run goes on and
@@ -45,6 +46,7 @@ class Setting:
 
     default: object = ...
     description: str = ""
+    chosen: str = ""
     unit: str = ""
     flag: str = ""
     changeable: bool = False
@@ -83,6 +85,7 @@ def setting(
     *,
     default: Any = ...,
     description: str,
+    chosen: str = "",
     unit: str = "",
     flag: str = "",
     changeable: bool | None = None,
@@ -91,17 +94,24 @@ def setting(
     families: tuple[str, ...] | None = None,
     since: str = "0.1.0",
     before: object = ...,
-    elsewhere: tuple[str, ...] = (),
+    elsewhere: str | tuple[str, ...] = (),
 ) -> Any:
     """Return a setting of a section; see `Setting` for the arguments.
 
-    What is None is as the class of the section says.
+    What is None is as the class of the section says. Names of elsewhere may stand in one string, blanks between them.
     """
+    elsewhere = tuple(elsewhere.split()) if isinstance(elsewhere, str) else elsewhere
     return {name: value for name, value in locals().items() if value is not None or name in ("default", "before")}
 
 
 def _take(section: Section, **given: Any) -> None:
     section.__dict__.update(section.from_dict(given).__dict__)
+
+
+def _answer(name: str, known: Collection[str]) -> str | None:
+    from dragoman.config.elsewhere import answer_for  # which reads all sections
+
+    return answer_for(name, known)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting,))
@@ -190,8 +200,7 @@ class Section:
     def _converted(
         cls, tree: Mapping[Any, Any], place: str, mistakes: list[Mistake], needed: Collection[str] = ()
     ) -> dict[str, Any]:
-        elsewhere = {name: one.name for one in cls.settings.values() for name in one.elsewhere}
-        return convert_fields(tree, cls.types(), place, mistakes, needed=needed, elsewhere=elsewhere)
+        return convert_fields(tree, cls.types(), place, mistakes, needed=needed, answer=_answer)
 
     def _fill(self, values: Mapping[str, Any], given: frozenset[str], place: str, mistakes: list[Mistake]) -> None:
         self.__dict__.update(values, given=given)
