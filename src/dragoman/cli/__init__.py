@@ -16,13 +16,13 @@ import typer
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
-from dragoman.cli.looking import settings
+from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.training import average, demo, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
-    settings, demo,
+    plot, bundle, settings, demo,
 )  # fmt: skip
 
 

@@ -203,6 +203,14 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         changeable=True,
         families=(*TRAINED, *COUNTED),
     )
+    license: str | None = setting(
+        default=None,
+        description="Licence of the model, for the head of its card: as the Hugging Face hub calls it, such as "
+        "cc-by-4.0; none is named if unset.",
+        changeable=True,
+        since="0.2.0",
+        families=(*TRAINED, *COUNTED),
+    )
     log_every: Positive = setting(
         default=50,
         description="Updates between two lines of the log.",

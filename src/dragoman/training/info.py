@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
+from dragoman.config import SETTINGS_FILE, make_config, read_toml
 from dragoman.engines import choose_device, choose_engine
+from dragoman.errors import ModelError
+from dragoman.files import read_json
 from dragoman.language import LanguageModel, load_language_model
 from dragoman.markov import MarkovModel, is_markov
 from dragoman.memory.datastore import Datastore
 from dragoman.models import count_parameters, load_pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import MaskedLM
+from dragoman.runs.bundle import CARD, needed_files
+from dragoman.runs.history import last_stamp
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.checkpoint import list_checkpoints
+from dragoman.training.checkpoint import CHECKPOINTS, STATE, list_checkpoints
+from dragoman.training.lock import is_locked
+from dragoman.training.progress import Progress
 
 
 def describe_model(directory: str | Path) -> dict[str, Any]:
-    """Return shape, vocabulary, languages, decoding options, engine and checkpoints of a model directory.
+    """Return what a run or model directory holds.
+
+    How far training came and what the model reached on held-out lines, shape, vocabularies, languages, decoding
+    options, engine and checkpoints, bytes on disk, and the files that running the model needs.
 
     Raises:
         ModelError: there is no model, or it is damaged.
@@ -42,6 +53,7 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         sides["beside each source"] = str(tokenizers.matching)
     return {
         "directory": str(directory),
+        **_training_of(directory),
         "parameters": count_parameters(loaded.model),
         "model": loaded.config.to_dict(none=False),
         "tokenizers": sides if loaded.config.family == "transformer" else {"text": sides["target"]},
@@ -50,6 +62,7 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
         **({} if store is None else {"datastore": str(store)}),
         "engine": engine,
         "checkpoints": [path.name for path in list_checkpoints(directory / "checkpoints")],
+        **_to_give_away(directory),
     }
 
 
@@ -58,6 +71,7 @@ def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
     assert isinstance(model, MarkovModel)
     return {
         "directory": str(directory),
+        "state": "finished" if (directory / CARD).exists() else "a model alone, without its training",
         "parameters": model.numbers,
         "model": {"family": model.kind, "target_vocab": model.vocab, "k": model.k, "backoff": model.backoff},
         "tokenizers": {"text": _entries(loaded.tokenizer)},
@@ -65,6 +79,50 @@ def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
         "decoding": loaded.decoding.to_dict(none=False),
         "engine": "none: what was counted is looked up",
         "checkpoints": [],
+        **_to_give_away(directory),
+    }
+
+
+def _training_of(directory: Path) -> dict[str, Any]:
+    """How far training came, how long it took, and how good the kept model is on held-out lines."""
+    paths = list_checkpoints(directory / CHECKPOINTS)
+    try:
+        progress = Progress.from_values(read_json(paths[-1] / STATE)["progress"]) if paths else None
+    except (ModelError, KeyError, TypeError):
+        progress = None  # damaged: its manifest tells where it is asked for
+    if progress is None:
+        trained = (directory / SETTINGS_FILE).exists()
+        return {"state": "no checkpoint tells how far training came" if trained else "a model without its training"}
+    found: dict[str, Any] = {
+        "state": _state(directory, progress),
+        "training": {"updates": progress.step, "epochs": progress.epoch + 1, "seconds": round(progress.seconds, 1)},
+    }
+    if (ended := last_stamp(directory)) is not None:
+        found["training"]["last_told"] = ended
+    if progress.best is not None and (directory / SETTINGS_FILE).exists():
+        metric = make_config(read_toml(directory / SETTINGS_FILE)).validation.metric or "loss"
+        value = -progress.best if metric == "loss" else progress.best
+        found["held_out"] = {metric: round(value, 4), "step": progress.best_step}
+    return found
+
+
+def _state(directory: Path, progress: Progress) -> str:
+    resume = f"`dragoman train --resume --out {shlex.quote(str(directory))}` goes on"
+    if is_locked(directory):
+        return f"training, step {progress.step:,} saved"
+    if not progress.finished:
+        return f"interrupted at step {progress.step:,}; {resume}"
+    return "finished" if (directory / CARD).exists() else f"interrupted after the last update; {resume}"
+
+
+def _to_give_away(directory: Path) -> dict[str, Any]:
+    """What it takes on disk, and what of that translating needs."""
+    needed = needed_files(directory)
+    total = sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    return {
+        "bytes": total,
+        "needed": needed,
+        "needed_bytes": sum((directory / name).stat().st_size for name in needed),
     }
 
 
