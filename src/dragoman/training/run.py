@@ -313,7 +313,7 @@ class _Session:
         if self.config.training.datastore:
             self._remember(trainer)
         self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
-        draw_if_possible(self.directory, progress.seconds)
+        draw_if_possible(self.directory, progress.step)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
