@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.config import SECTIONS, Setting, all_settings
 from dragoman.config.elsewhere import answers
-from dragoman.config.lookup import default_words
 
 TITLES = {"en": "All settings", "zh": "全部设置"}
 INTRODUCTIONS = {
@@ -55,8 +54,7 @@ def _row(one: Setting, language: str) -> tuple[str, ...]:
     kind = one.expected + (f", {one.unit}" if one.unit else "")
     more = [f"{FLAGS[language]} `{one.flag}`"] if one.flag else []
     more += [RESUMES[language]] if one.changeable else []
-    default = default_words(one)
-    shown = f"*chosen*: {one.chosen}" if one.chosen else f"`{default}`"
+    shown = f"*chosen*: {one.chosen}" if one.chosen else f"`{one.shown_default}`"
     return f"`{one.name}`", shown, one.description, "; ".join([kind, *more])
 
 

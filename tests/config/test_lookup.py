@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import dragoman
 from dragoman.config import SECTIONS, all_settings
-from dragoman.config.lookup import default_words
 from dragoman.errors import ConfigError
 
 
@@ -26,7 +27,7 @@ def test_each_is_found_by_every_name_it_has_and_told_in_full(one: dragoman.confi
     for name in (one.dotted, one.name, one.dotted.upper(), *one.elsewhere):
         assert one.dotted in names(name), name
     told = " ".join(repr(dragoman.settings(one.dotted)).split())
-    for part in (one.description, one.expected, one.flag, default_words(one)):
+    for part in (one.description, one.expected, one.flag, one.shown_default):
         assert " ".join(part.split()) in told
 
 
@@ -65,3 +66,10 @@ def test_a_setting_without_a_default_says_how_it_is_chosen() -> None:
 def test_lines_are_as_wide_as_was_asked_for(width: int) -> None:
     lines = dragoman.settings().to_text(width=width).split("\n")
     assert [line for line in lines if line.startswith("      ") and len(line) > width and " " in line.strip()] == []
+
+
+@pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)
+def test_help_tells_of_every_setting(section: type[dragoman.config.Section]) -> None:
+    told = inspect.getdoc(section) or ""
+    for name, one in section.settings.items():
+        assert f"{name} = {one.shown_default}: {one.description}" in told

@@ -213,4 +213,5 @@ def info(model: Model, as_json: Json = False) -> None:
         else:
             text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
             print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {text}")
-    print(f"to give it away: dragoman bundle {shlex.quote(str(model))} --out DIR")
+    if found["needed"]:
+        print(f"to give it away: dragoman bundle {shlex.quote(str(model))} --out DIR")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -101,15 +100,6 @@ def _tells_of(one: Setting, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}", text, re.IGNORECASE) is not None
 
 
-def default_words(one: Setting) -> str:
-    """Return its default as a file of settings has it; of one that is chosen, how."""
-    if one.default is ...:
-        return "must be given"
-    if one.default is None:
-        return f"chosen: {one.chosen}" if one.chosen else "unset"
-    return json.dumps(one.default, ensure_ascii=False) if not isinstance(one.default, str) else one.default
-
-
 def traits(one: Setting) -> list[str]:
     """Return what else is to be known of it, each in some words."""
     found = [one.expected, *([f"in {one.unit}"] if one.unit else []), *([one.flag] if one.flag else [])]
@@ -150,7 +140,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 def _entry(one: Setting, width: int, bold: str) -> Iterator[str]:
     """A setting: its name and default, what it means, its kind, and what others call it."""
-    yield f"  {bold.format(one.dotted)} = {default_words(one)}"
+    yield f"  {bold.format(one.dotted)} = {one.shown_default}"
     others = [f"elsewhere: {', '.join(one.elsewhere)}"] if one.elsewhere else []
     for text in (one.description, f"({'; '.join(traits(one))})", *others):
         yield from textwrap.wrap(text, max(40, width), initial_indent="      ", subsequent_indent="      ",

@@ -66,6 +66,18 @@ class Setting:
         return f"{self.section}.{self.name}" if self.section else self.name
 
     @property
+    def shown_default(self) -> str:
+        """Its default as a file of settings has it; of one that is chosen, how."""
+        if self.default is ...:
+            return "must be given"
+        if self.default is None:
+            return f"chosen: {self.chosen}" if self.chosen else "unset"
+        if isinstance(self.default, Section):
+            return "a section"
+        words = str(list(self.default)) if isinstance(self.default, tuple) else str(self.default)
+        return words.lower() if isinstance(self.default, bool) else words
+
+    @property
     def kind(self) -> Any:
         """Its type, with bounds and conversions in the metadata."""
         assert self.owner is not None
@@ -152,6 +164,8 @@ class Section:
                 known["content"] = frozenset()
             cls.settings[name] = Setting(**known)
             delattr(cls, name)
+        told = (f"    {name} = {one.shown_default}: {one.description}\n" for name, one in cls.settings.items())
+        cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\nSettings:\n{''.join(told)}"  # for help()
         cls.defaults = {name: one.default for name, one in cls.settings.items() if one.default is not ...}
 
     __init__ = _take

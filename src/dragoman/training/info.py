@@ -14,7 +14,7 @@ from dragoman.language import LanguageModel, load_language_model
 from dragoman.markov import MarkovModel, is_markov
 from dragoman.memory.datastore import Datastore
 from dragoman.models import count_parameters, load_pretrained
-from dragoman.models.description import load_tokenizers
+from dragoman.models.description import WEIGHTS, load_tokenizers, read_config
 from dragoman.nn import MaskedLM
 from dragoman.runs.bundle import CARD, needed_files
 from dragoman.runs.history import last_stamp
@@ -36,6 +36,8 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     directory = Path(directory)
     if is_markov(directory):
         return _describe_counts(directory, load_language_model(directory))
+    if not (directory / WEIGHTS).exists() and (directory / SETTINGS_FILE).exists():
+        return _without_weights(directory)
     device = choose_device()
     loaded = load_pretrained(directory, device)
     tokenizers = load_tokenizers(directory, loaded.config)
@@ -66,6 +68,18 @@ def describe_model(directory: str | Path) -> dict[str, Any]:
     }
 
 
+def _without_weights(directory: Path) -> dict[str, Any]:
+    """Of a run that has not been validated yet: there is no model to describe."""
+    return {
+        "directory": str(directory),
+        **_training_of(directory),
+        "model": read_config(directory)[0].to_dict(none=False),
+        "checkpoints": [path.name for path in list_checkpoints(directory / CHECKPOINTS)],
+        "bytes": _bytes_of(directory),
+        "needed": [],
+    }
+
+
 def _describe_counts(directory: Path, loaded: LanguageModel) -> dict[str, Any]:
     model = loaded.model
     assert isinstance(model, MarkovModel)
@@ -91,8 +105,10 @@ def _training_of(directory: Path) -> dict[str, Any]:
     except (ModelError, KeyError, TypeError):
         progress = None  # damaged: its manifest tells where it is asked for
     if progress is None:
-        trained = (directory / SETTINGS_FILE).exists()
-        return {"state": "no checkpoint tells how far training came" if trained else "a model without its training"}
+        if not (directory / SETTINGS_FILE).exists():
+            return {"state": "a model without its training"}
+        begun = "training, nothing saved yet" if is_locked(directory) else "no checkpoint tells how far training came"
+        return {"state": begun}
     found: dict[str, Any] = {
         "state": _state(directory, progress),
         "training": {"updates": progress.step, "epochs": progress.epoch + 1, "seconds": round(progress.seconds, 1)},
@@ -118,9 +134,8 @@ def _state(directory: Path, progress: Progress) -> str:
 def _to_give_away(directory: Path) -> dict[str, Any]:
     """What it takes on disk, and what of that translating needs."""
     needed = needed_files(directory)
-    total = sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     return {
-        "bytes": total,
+        "bytes": _bytes_of(directory),
         "needed": needed,
         "needed_bytes": sum((directory / name).stat().st_size for name in needed),
     }
@@ -128,3 +143,7 @@ def _to_give_away(directory: Path) -> dict[str, Any]:
 
 def _entries(tokenizer: Tokenizer, vocab: int | None = None) -> str:
     return f"{tokenizer.kind}, {len(tokenizer) if vocab is None else vocab:,} entries"
+
+
+def _bytes_of(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
