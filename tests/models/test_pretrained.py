@@ -142,22 +142,6 @@ def test_no_directory_is_no_model_and_says_what_one_is(tmp_path: Path) -> None:
     assert "dragoman train" in str(caught.value.hint)
 
 
-def test_models_nearby_are_named_those_of_nearly_the_name_first(tmp_path: Path) -> None:
-    for name in ("runs/a", "runs/enzh", "runs/demo", "runs/no\nmodel", "else/zh"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / CONFIG).write_text("{}")
-    for asked, first in (
-        ("runs/dmeo", "are some: {}/runs/demo"),
-        ("runs", "are some: {}/runs/a, "),
-        ("demo", "are some: {}/runs/demo, {}/runs/a"),
-        ("else/none", "is one: {}/else/zh"),
-    ):
-        with pytest.raises(ModelError, match="no model here") as caught:
-            load_pretrained(tmp_path / asked)
-        assert str(caught.value.hint).startswith(f"there {first.replace('{}', str(tmp_path))}")
-        assert "\n" not in str(caught.value.hint)
-
-
 def test_loading_does_not_wake_the_compiler(tmp_path: Path) -> None:
     """PyTorch's compiler takes seconds to import: a cold start must do without it."""
     code = (

@@ -37,9 +37,9 @@ ANSWERS = (
      "training.adam_beta1 and training.adam_beta2, each on its own"),
     ("warmup_ratio lr_warmup_ratio",
      "warm-up is counted in updates: training.warmup_steps"),
-    ("lr_decay_inv_sqrt lr_decay lr_decay_strategy decay_factor learning_rate_decay lr_shrink min_lr stop_min_lr "
-     "learning_rate_min learning_rate_reduce_factor learning_rate_reduce_num_not_improved plateau start_decay_steps "
-     "decay_steps lr_decay_start lr_decay_freq lr_scheduler_kwargs num_cycles",
+    ("lr_decay_inv_sqrt lr_decay lr_decay_strategy decay_factor decrease_factor learning_rate_decay lr_shrink min_lr "
+     "stop_min_lr learning_rate_min learning_rate_reduce_factor learning_rate_reduce_num_not_improved plateau "
+     "start_decay_steps decay_steps lr_decay_start lr_decay_freq lr_scheduler_kwargs num_cycles",
      "the learning rate goes by training.schedule, with training.learning_rate as its peak and training.warmup_steps"),
     ("clip_grad_val clip_value",
      "gradients are clipped by their norm, not by value: training.clip_norm"),
@@ -55,6 +55,10 @@ ANSWERS = (
      "a moving average of the weights is judged and kept by itself; training.ema_decay says how far it reaches back"),
     ("checkpoint_averaging average_checkpoints avg_checkpoints n_average num_avg_ckpts",
      "training.average_last averages the last checkpoints when training ends, `dragoman average` later"),
+    ("load_best_model_at_end best_model keep_best restore_best_weights overwrite_best greater_is_better",
+     "the run directory holds the best model by validation.metric; nothing need be set"),
+    ("push_to_hub hub_model_id hub_token hub_strategy",
+     "nothing is uploaded; `dragoman bundle` copies what a repository of the model needs"),
     ("save_interval save_strategy save_per_epoch no_epoch_checkpoints no_save",
      "a checkpoint is written at each validation, or every so many updates: training.save_every"),
     ("validate_interval eval_strategy evaluation_strategy val_every_epoch check_val_every_n_epoch",

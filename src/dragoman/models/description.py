@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from itertools import islice
 from pathlib import Path
 
 from dragoman.config import DecodingConfig, ModelConfig, Section
-from dragoman.config.near import near_names
 from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import make_directory, read_json, write_json
 from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
 
 FORMAT = 1
-_MOST_LOOKED_AT, _MOST_SHOWN = 1000, 5  # entries of a directory in which models are looked for, models named
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
 
 
@@ -43,7 +39,8 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
     """
     file = directory / CONFIG
     if not file.exists():
-        raise ModelError("no model here", file=directory, expected=CONFIG, hint=_where_models_are(directory))
+        hint = "a model directory is what `dragoman train --out` made, after its first validation"
+        raise ModelError("no model here", file=directory, expected=CONFIG, hint=hint)
     tree = read_json(file)
     if tree.get("format") != FORMAT:
         raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
@@ -58,23 +55,6 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
         )
     except ConfigError as error:
         raise ModelError("not a model's configuration", file=file, found=error) from error
-
-
-def _where_models_are(directory: Path) -> str:
-    """What to do where no model is: the models inside, beside it, or in `runs`, those of nearly its name first."""
-    for folder in (directory, directory.parent, directory.parent / "runs"):
-        try:
-            entries = list(islice(os.scandir(folder), _MOST_LOOKED_AT))
-        except OSError:
-            continue
-        names = sorted(one.name for one in entries if one.name.isprintable() and (folder / one.name / CONFIG).is_file())
-        if names:
-            near = near_names(directory.name, names)
-            shown = [*near, *(one for one in names if one not in near)]
-            more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
-            verb = "is one" if len(names) == 1 else "are some"
-            return f"there {verb}: {', '.join(str(folder / one) for one in shown[:_MOST_SHOWN])}{more}"
-    return "a model directory is what `dragoman train --out` made, after its first validation"
 
 
 def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
