@@ -13,7 +13,7 @@ from pathlib import Path
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspection", "training", "studies", "translation", "language", "memory",
     "export", "engines", "search", "evaluation", "models", "data", "text", "profiles", "markov", "sequences", "nn",
-    "config", "files", "errors", "lazy", "pace",
+    "config", "files", "given", "errors", "lazy", "pace",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

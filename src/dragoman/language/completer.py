@@ -11,8 +11,10 @@ from typing import Any
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import json_text
+from dragoman.given import as_texts, each_text
 from dragoman.language.filling import MAX_TOKENS, Filler, Filling
 from dragoman.language.loading import LanguageModel, load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search import search
 from dragoman.search.hypothesis import IMPOSSIBLE, Hypothesis
@@ -30,7 +32,7 @@ HINTS = {
 }
 
 
-class Completer:
+class Completer(Reopened):
     """Continues prompts with any next-token model that needs no source.
 
     Args:
@@ -64,7 +66,9 @@ class Completer:
         if loaded.family in HINTS or isinstance(loaded.model, MaskedLM):
             message, hint = "only a decoder-only model or a Markov model completes", HINTS.get(loaded.family)
             raise ModelError(message, file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer = cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer.opened = loaded.opened
+        return completer
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """Return the model's decoding options with some changed, checked together.
@@ -77,7 +81,7 @@ class Completer:
         return changed_options(self.decoding, changes)
 
     def complete(
-        self, prompts: Sequence[str], options: DecodingConfig | None = None, *, first: int = 0
+        self, prompts: Iterable[str], options: DecodingConfig | None = None, *, first: int = 0
     ) -> list[list[Alternative]]:
         """Return the `n_best` continuations of each prompt, best first; each text begins with the prompt.
 
@@ -90,9 +94,9 @@ class Completer:
             first: number of the first prompt in a longer series; it and the seed determine what is drawn.
 
         Raises:
-            DataError: a prompt is too long.
+            DataError: a prompt is too long, or is no string.
         """
-        options = options or self.decoding
+        options, prompts = options or self.decoding, as_texts(prompts, "prompts", first)
         return [
             found
             for start in range(0, len(prompts), ROWS)
@@ -104,7 +108,7 @@ class Completer:
     ) -> Iterator[list[Alternative]]:
         """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order."""
         done = 0
-        for some in chunks(lines, chunk):
+        for some in chunks(each_text(lines, "lines"), chunk):
             yield from self.complete(some, options, first=done)
             done += len(some)
 
@@ -171,7 +175,7 @@ def load_completer(
     """
     loaded = load_language_model(path, device=device, engine=engine, precision=precision)
     if isinstance(loaded.model, MaskedLM):
-        return Filler(loaded.model, loaded.tokenizer)
+        return Filler.of(loaded, path)
     return Completer.of(loaded, path)
 
 

@@ -15,7 +15,7 @@ from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 from dragoman.pace import duration, silent
-from dragoman.studies.judge import read_test_set
+from dragoman.studies.given import Answers, Texts, read_test_set
 from dragoman.translation.translator import Translator
 
 BEAM_SIZES = (1, 2, 4, 8)
@@ -96,8 +96,8 @@ class Tuning:
 
 def tune(
     model: Translator | str | Path,
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
+    source: Texts,
+    references: Answers,
     *,
     metric: Metric | str = "bleu",
     group: bool = False,
@@ -118,8 +118,8 @@ def tune(
 
     Args:
         model: a translator, or a run or model directory.
-        source: file of held-out sources.
-        references: file of references, or several such files.
+        source: a file of held-out sources, or the sources themselves.
+        references: of a file, another file or several; of sources, for each a text or several.
         metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own.
         group: lines with the same source are one item with several references.
         beam_sizes: to try.

@@ -10,6 +10,7 @@ import torch
 from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
+from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
@@ -157,7 +158,7 @@ class _Session:
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
-        if self.config.training.threads is not None:
+        if self.config.training.threads is not None and not is_forked():
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
             return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
