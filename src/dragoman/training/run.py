@@ -1,4 +1,4 @@
-"""`train`: from files of pairs, or a text, to a run directory."""
+"""From settings to a run directory: everything between them and the trainer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
+from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
@@ -28,6 +28,7 @@ from dragoman.training.checkpoint import (
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
+from dragoman.training.events import Finished, Watch
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
@@ -66,59 +67,20 @@ class Run:
         return Translator.from_pretrained(self.directory)
 
 
-def train(
-    config: TrainConfig | None = None,
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    text: str | Path | None = None,
-    dev_text: str | Path | None = None,
-    family: Family | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    quiet: bool = False,
+def train_config(
+    config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None
 ) -> Run:
-    """Train an encoder-decoder on pairs of sequences, or another family on one text: prepare, choose what is open,
-    train, keep the best.
-
-    Give a `TrainConfig`, or just files. SIGTERM and Ctrl-C save a checkpoint and return.
+    """Train as a config says; see `dragoman.train` for the rest.
 
     Args:
-        config: all settings; those left at None are chosen from the corpus and the device.
-        source: with `target` and `out`, instead of a config: a file of source lines.
-        target: the file of target lines, aligned.
-        dev_source: held-out source lines; without them, some pairs are taken out of training.
-        dev_target: held-out target lines.
-        text: with `family` and `out`, instead of pairs: a file of lines, each a sequence.
-        dev_text: held-out lines.
-        family: "causal", "masked", or one of the Markov models.
-        out: the run directory.
-        resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
+        config: all settings.
+        resume: go on with the run that is there.
         quiet: tell nothing on standard error.
+        watch: hands what happens to a Python program.
 
     Raises:
-        ConfigError: settings are missing, contradict each other, or differ from those of the run to be resumed.
-        DataError: the files cannot be used.
-        DivergenceError, SaveError, LockedError: as their names say.
+        ConfigError, DataError, DivergenceError, SaveError, LockedError: as for `dragoman.train`.
     """
-    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-    given = {
-        key: (str(path),) for key, path in {**files, "text": text, "dev_text": dev_text}.items() if path is not None
-    }
-    others = {"out": out, "family": family}
-    if config is None:
-        if out is None:
-            raise ConfigError("a run directory is needed", expected="out=...")
-        model = {} if family is None else {"family": family}
-        config = make_config({"out": str(out), "data": given, "model": model})
-    elif found := [*given, *(key for key, value in others.items() if value is not None)]:
-        raise ConfigError("give a config or files, not both", found=", ".join(found))
-    return _train(config, resume, quiet)
-
-
-def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -141,9 +103,12 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     with RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
-        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
+        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
             try:
-                return _Session(config, directory, log, given_files).train()
+                run = _Session(config, directory, log, given_files).train()
+                if watch is not None:
+                    watch.tell(Finished(run.progress.step, directory, run.progress.finished))
+                return run
             except DragomanError:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
@@ -204,6 +169,8 @@ class _Session:
     def _run(self, trainer: Trainer) -> Run:
         progress = trainer.progress
         with StopSignals() as stop:
+            if self.log.watch is not None:
+                self.log.watch.begin(self.directory, progress, stop, self.config.training.max_steps)
             if not progress.finished:
                 (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
                 trainer.run(stop)

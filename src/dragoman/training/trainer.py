@@ -21,6 +21,7 @@ from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.pace import duration
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
+from dragoman.training.events import Saved
 from dragoman.training.fast import keep_memory, module_hidden, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
@@ -264,8 +265,10 @@ class Trainer:
             tensors["average"] = self.average.state()
         values = {"progress": asdict(progress), "seed": self.settings.seed}
 
+        written: list[Path] = []
+
         def write() -> None:
-            save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash)
+            written.append(save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash))
             keep = max(self.settings.keep_last, self.settings.average_last)
             prune(self.checkpoints, keep, protect=[progress.best_step])
             if not (self.directory / WEIGHTS).exists():
@@ -274,6 +277,8 @@ class Trainer:
 
         if self.attempts.write("checkpoint", write):
             self.saved = progress.step
+            if self.log.watch is not None:
+                self.log.watch.tell(Saved(progress.step, written[-1]))
 
 
 class _Clock:
