@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -40,7 +40,7 @@ def check_series(texts: Any, name: str = "texts") -> Iterable[Any]:
     if isinstance(texts, (str, bytes, PathLike)):
         found = f"one text: {_shown(texts)}" if isinstance(texts, str) else _shown(texts)
         raise DataError(f"{name} are a list of texts", expected="[text, ...]", found=found)
-    if isinstance(texts, (Mapping, Set)) or hasattr(texts, "columns"):
+    if isinstance(texts, (Mapping, set, frozenset)) or hasattr(texts, "columns"):
         hint = "give one column, as table['column']" if hasattr(texts, "columns") else "give a list"
         raise DataError(f"{name} are a list of texts", expected="[text, ...]", found=_kind(texts), hint=hint)
     try:

@@ -42,7 +42,7 @@ def test_lists_train_what_files_do(tmp_path: Path) -> None:
     again = train(**lists, out=tmp_path / "lists", settings={"max_steps": 8}, resume=True, quiet=True)
     assert again.progress.step == 8
     other = {**lists, "target": lists["target"][::-1]}
-    with pytest.raises(ConfigError, match="source|target"):
+    with pytest.raises(ConfigError, match="target"):
         train(**other, out=tmp_path / "lists", resume=True, quiet=True)
     few = {"max_steps": 2, "threads": 1}
     tuned = train(**lists, settings=few, init_from=one.directory, out=tmp_path / "tuned", quiet=True)
@@ -50,8 +50,8 @@ def test_lists_train_what_files_do(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, list[str]]], dict[str, object]], str]] = {
-    "None among texts": (lambda c: {**c, "source": [*c["source"][:3], None, *c["source"][4:]]}, r"source\[3\] is no text"),
-    "bytes": (lambda c: {**c, "dev_target": [b"x"] * len(c["dev_target"])}, r"dev_target\[0\] is no text"),
+    "None among texts": (lambda c: {**c, "source": [*c["source"][1:], None]}, r"source\[39\] is no text"),
+    "bytes": (lambda c: {**c, "dev_target": [*c["dev_target"], b"x"]}, r"dev_target\[20\] is no text"),
     "two lines in one": (lambda c: {**c, "source": ["a\nb", *c["source"][1:]]}, r"source\[0\] is more than one line"),
     "a text too few": (lambda c: {**c, "target": c["target"][:-1]}, "target has another number of texts"),
     "no pair": (lambda c: {"pairs": [("a", "b"), ("a", "b", "c")]}, r"pairs\[1\] is no pair"),
@@ -68,15 +68,8 @@ def test_what_is_wrong_is_said_by_number_and_leaves_nothing(
 ) -> None:
     given = change(corpus(tmp_path))
     with pytest.raises((ConfigError, DataError), match=message):
-        _train(given, tmp_path / "run")
+        train(**{"settings": SETTINGS, **given}, out=tmp_path / "run", quiet=True)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
-
-
-def _train(given: dict[str, object], out: Path) -> None:
-    """Without the types that the tests check besides."""
-    settings = given.pop("settings", SETTINGS)
-    inner = train.__wrapped__ if hasattr(train, "__wrapped__") else train
-    inner(**given, settings=settings, out=out, quiet=True)  # type: ignore[arg-type]
 
 
 def test_the_same_lists_are_kept_once_and_never_overwrite_others(tmp_path: Path) -> None:

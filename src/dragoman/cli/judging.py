@@ -198,9 +198,9 @@ def _described(result: Evaluation, name: str) -> str:
 
 def info(model: Model, as_json: Json = False) -> None:
     """Tell what a model directory holds. Shape, vocabularies, languages, decoding, engine, checkpoints."""
-    from dragoman.training import describe_model
+    from dragoman.training import info as describe
 
-    found = describe_model(model)
+    found = describe(model)
     if as_json:
         print_json(found)
         return

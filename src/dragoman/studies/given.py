@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from dragoman.errors import DataError
@@ -29,12 +30,15 @@ def texts_of(given: Texts, name: str = "texts") -> list[str]:
         DataError: the file cannot be read, or one of the texts is no string.
     """
     if is_file(given):
+        if isinstance(given, str) and not Path(given).exists():
+            hint = "a string is the path of a file; a text stands in a list: [text]"
+            raise DataError(f"{name}: there is no such file", file=given, hint=hint)
         return [line.text for line in read_lines(fspath(given))]
     return as_texts(given, name)
 
 
 def read_test_set(
-    source: Texts, references: Answers, *, group: bool = False
+    source: Texts, references: Answers, *, group: bool = False, name: str = "sources"
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the sources and, for each, its references: all of them in files, or all in lists.
 
@@ -42,12 +46,14 @@ def read_test_set(
         source: a file, or texts.
         references: one or several files; or for each source a text, or several that are right.
         group: join those that share a source.
+        name: what the first are called in messages.
 
     Raises:
         DataError: a file cannot be read, some are files and others lists, or their numbers differ.
     """
-    sources = texts_of(source, "sources")
-    answers = _from_files(source, sources, references) if is_file(source) else _from_lists(sources, references)
+    sources = texts_of(source, name)
+    read = _from_files if is_file(source) else _from_lists
+    answers = read(source, sources, references, name)
     if not group:
         return sources, answers
     # All first references before all second ones, as whole files of them come.
@@ -56,31 +62,31 @@ def read_test_set(
     return group_references([text for text, _ in pairs], [answer for _, answer in pairs])
 
 
-def _from_files(source: Any, sources: Sequence[str], references: Answers) -> list[tuple[str, ...]]:
+def _from_files(source: Any, sources: Sequence[str], references: Answers, name: str) -> list[tuple[str, ...]]:
     files = [references] if is_file(references) else list(check_series(references, "references"))
     if not files:
         raise DataError("no references were given", expected="a file, or several")
     if wrong := [file for file in files if not is_file(file)]:
         hint = "give lists for both, or files for both"
         found = f"{source} and a {type(wrong[0]).__name__}"
-        raise DataError("the sources are a file and the references are none", found=found, hint=hint)
+        raise DataError(f"the {name} are a file and the references are none", found=found, hint=hint)
     columns = [[line.text for line in read_lines(fspath(file))] for file in files]
     for file, column in zip(files, columns, strict=True):
         if len(column) != len(sources):
             expected = f"{len(sources):,} lines, as in {source}"
-            message = "sources and references have different numbers of lines"
+            message = f"{name} and references have different numbers of lines"
             raise DataError(message, file=file, expected=expected, found=f"{len(column):,}")
     return list(zip(*columns, strict=True))
 
 
-def _from_lists(sources: Sequence[str], references: Answers) -> list[tuple[str, ...]]:
+def _from_lists(_: Any, sources: Sequence[str], references: Answers, name: str) -> list[tuple[str, ...]]:
     if is_file(references):
         hint = "give lists for both, or files for both"
-        raise DataError("the sources are a list and the references are a file", found=references, hint=hint)
+        raise DataError(f"the {name} are a list and the references are a file", found=references, hint=hint)
     answers = answers_of(references)
     if len(answers) != len(sources):
         expected, found = f"{len(sources):,}, one or several for each", f"{len(answers):,}"
-        raise DataError("sources and references differ in number", expected=expected, found=found)
+        raise DataError(f"{name} and references differ in number", expected=expected, found=found)
     return answers
 
 
@@ -102,7 +108,10 @@ def answers_of(references: Answers, name: str = "references") -> list[tuple[str,
     if is_file(references):
         return [(text,) for text in texts_of(references, name)]
     given = check_series(references, name)
-    return [tuple(as_texts([one] if _is_single(one) else one, f"{name}[{n}]")) for n, one in enumerate(given)]
+    return [
+        tuple(as_texts([one], name, n) if _is_single(one) else as_texts(one, f"{name}[{n}]"))
+        for n, one in enumerate(given)
+    ]
 
 
 def _is_single(answer: object) -> bool:

@@ -16,7 +16,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import list_checkpoints
 
 
-def describe_model(directory: str | Path) -> dict[str, Any]:
+def info(directory: str | Path) -> dict[str, Any]:
     """Return shape, vocabulary, languages, decoding options, engine and checkpoints of a model directory.
 
     Raises:

@@ -67,9 +67,7 @@ class Run:
         return Translator.from_pretrained(self.directory)
 
 
-def train_config(
-    config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None
-) -> Run:
+def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None) -> Run:
     """Train as a config says; see `dragoman.train` for the rest.
 
     Args:
