@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.data import prepare as prepare
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
+    from dragoman.events import StopTraining as StopTraining
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
-    from dragoman.training import StopTraining as StopTraining
     from dragoman.training import average as average
     from dragoman.training import info as info
     from dragoman.training import remember as remember
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_ROOMS = ("markov", "nn", "profiles")
+_ROOMS = ("events", "markov", "nn", "profiles")
 __all__, _name, _ = lazy_names(
     __name__,
     {
@@ -56,6 +56,7 @@ __all__, _name, _ = lazy_names(
         "data": ("prepare",),
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),
+        "events": ("StopTraining",),
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
@@ -64,7 +65,7 @@ __all__, _name, _ = lazy_names(
             "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
-        "training": ("Run", "StopTraining", "average", "info", "remember", "train"),
+        "training": ("Run", "average", "info", "remember", "train"),
     },
 )  # fmt: skip
 _former_name = renamed_names(__name__, {"average_run": "average", "describe_model": "info"}, until="0.3")

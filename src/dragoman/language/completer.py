@@ -45,6 +45,9 @@ class Completer(Reopened):
         self.model, self.tokenizer = model, tokenizer
         self.decoding = decoding or DecodingConfig()
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
     def from_pretrained(
         cls, path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"

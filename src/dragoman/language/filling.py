@@ -114,6 +114,9 @@ class Filler(Reopened):
     def __init__(self, model: MaskedLM, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
     def from_pretrained(
         cls, path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"

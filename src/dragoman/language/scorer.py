@@ -142,6 +142,9 @@ class TextScorer(Reopened):
     def __init__(self, model: NextTokenModel | MaskedLM, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model.eval() if isinstance(model, MaskedLM) else model, tokenizer
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
     def from_pretrained(
         cls, path: str | Path, *, device: str = "auto", engine: str = "module", precision: str = "auto"

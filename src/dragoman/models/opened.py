@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import ModelError
+from dragoman.errors import DragomanError, ModelError
 from dragoman.files import encode_json, opened, read_json
-from dragoman.models.description import CONFIG, WEIGHTS
+from dragoman.models.blueprint import count_numbers
+from dragoman.models.description import CONFIG, WEIGHTS, read_config
+from dragoman.models.draft import blueprint_of
 from dragoman.models.sums import START
+from dragoman.shown import count
 
 _PIECE = 1 << 20
 _HEAD = 8 + len(START)  # of a file of tensors, before the digits of its sum
@@ -29,9 +32,11 @@ class OpenedFiles:
 
     Attributes:
         directories: their absolute paths, whatever the working directory becomes.
+        given: their paths as they were given.
     """
 
     def __init__(self, directories: Sequence[str | Path], how: Mapping[str, str]) -> None:
+        self.given = tuple(map(str, directories))
         self.directories = tuple(Path(os.path.abspath(one)) for one in directories)
         self.how = dict(how)
         self._stamps: dict[Path, Stamp | None] = {path: _stamp(path) for path in self._there()}
@@ -66,6 +71,16 @@ class OpenedFiles:
         first, *others = self.directories
         return kind.from_pretrained([first, *others] if others else first, **self.how)
 
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self.given)) + self._size()
+
+    def _size(self) -> str:
+        try:
+            numbers = sum(count_numbers(blueprint_of(read_config(one)[0])) for one in self.directories)
+        except DragomanError:  # a Markov model, or it is gone meanwhile
+            return ""
+        return f": {count(numbers)} parameters"
+
     def _there(self) -> Iterator[Path]:
         for folder in self.directories:
             if folder.is_dir():
@@ -95,6 +110,14 @@ class Reopened:
     """
 
     opened: OpenedFiles | None = None
+
+    def __repr__(self) -> str:
+        parts = ["of models in memory" if self.opened is None else str(self.opened), *self._details()]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _details(self) -> Iterator[str]:
+        """What else is said of it in its short form."""
+        yield from ()
 
     def __reduce_ex__(self, protocol: Any, /) -> Any:
         if self.opened is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dragoman.shown import short
+
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
 
 
@@ -36,6 +38,9 @@ class Alternative:
     alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
     right_to_left: float | None = field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({short(self.text)}, score {self.score:.3f})"
+
 
 @dataclass(frozen=True)
 class PairScore:
@@ -56,3 +61,7 @@ class PairScore:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     right_to_left: float | None = None
+
+    def __repr__(self) -> str:
+        pair = f"{short(self.source)} -> {short(self.target)}"
+        return f"{type(self).__name__}({pair}, log-probability {self.log_probability:.3f})"

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,14 @@ from dragoman.evaluation import (
 from dragoman.evaluation.metrics import METRICS, Metric, ignore_case
 from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
+from dragoman.shown import html_table
 from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
 from dragoman.text import Tokenizer, guess_language
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
+_SHOWN = 5
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
@@ -64,6 +67,22 @@ class Evaluation:
     unfinished: tuple[int, ...] = ()
     breakdown: Breakdown | None = None
     worst: WorstSentences | None = None
+
+    def __repr__(self) -> str:
+        scores = "; ".join(one.brief for one in self.scores)
+        return f"{type(self).__name__}({len(self.hypotheses):,} lines: {scores or 'not scored'})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores with their intervals, and the first outputs."""
+        spreads = ["" if one.low is None else f"{one.low:.2f} to {one.high:.2f}" for one in self.scores]
+        rows = [(one.label, f"{one.value:.2f}", spread) for one, spread in zip(self.scores, spreads, strict=True)]
+        scores = html_table(rows, ("metric", "score", "95 % interval"), f"{len(self.hypotheses):,} lines")
+        sources = self.sources or [""] * len(self.hypotheses)
+        lines = [
+            (source, output, " / ".join(answers))
+            for source, output, answers in islice(zip(sources, self.hypotheses, self.references, strict=True), _SHOWN)
+        ]
+        return scores + html_table(lines, ("source", "output", "reference"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores, search and what else was asked for as plain values, for JSON."""

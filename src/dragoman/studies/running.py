@@ -86,7 +86,7 @@ def complete(
     engine: str = "auto",
     precision: str = "auto",
 ) -> list[list[Alternative]]:
-    """Complete prompts with a decoder-only or a Markov model: the `n_best` continuations of each, best first.
+    """Continue prompts with a decoder-only or a Markov model: the `n_best` completions of each, best first.
 
     Args:
         model: a run or model directory, or a completer (then the last three do not count).

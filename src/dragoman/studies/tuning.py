@@ -43,6 +43,11 @@ class Trial:
     against: Comparison | None
     lines_per_second: float
 
+    def __repr__(self) -> str:
+        options = self.decoding
+        penalty = f", length penalty {options.length_penalty:g}" if options.beam_size > 1 else ""
+        return f"{type(self).__name__}(beam {options.beam_size}{penalty}: {self.score.brief})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         tree = {**{name: getattr(self.decoding, name) for name in TUNED}, "score": self.score.to_dict()}
@@ -77,6 +82,9 @@ class Tuning:
 
     trials: list[Trial]
     best: Trial
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.trials)} searches, best: {self.best!r})"
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table for people."""

@@ -2,21 +2,13 @@
 
 from dragoman.lazy import renamed_names
 from dragoman.training.averaging import average
-from dragoman.training.events import Advanced, Event, Finished, Saved, Started, StopTraining, Validated
 from dragoman.training.info import info
 from dragoman.training.remember import remember
 from dragoman.training.run import Run
 from dragoman.training.starting import train
 
 __all__ = [
-    "Advanced",
-    "Event",
-    "Finished",
     "Run",
-    "Saved",
-    "Started",
-    "StopTraining",
-    "Validated",
     "average",
     "info",
     "remember",

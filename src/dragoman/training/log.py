@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from torch.utils.tensorboard import SummaryWriter
 
-    from dragoman.training.events import Watch
+    from dragoman.training.watching import Watch
 
 METRICS, TEXT, BOARD = "metrics.jsonl", "train.log", "tensorboard"
 

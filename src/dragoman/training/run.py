@@ -12,6 +12,7 @@ from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError
+from dragoman.events import Finished
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
@@ -19,6 +20,7 @@ from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
+from dragoman.shown import html_table
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -28,7 +30,6 @@ from dragoman.training.checkpoint import (
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
-from dragoman.training.events import Finished, Watch
 from dragoman.training.fast import keep_few_products
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
@@ -41,6 +42,7 @@ from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation, doubt
+from dragoman.training.watching import Watch
 from dragoman.translation import Translator
 
 CARD = "README.md"
@@ -61,6 +63,20 @@ class Run:
     config: TrainConfig
     progress: Progress
     exit_status: int = 0
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
+        return f"{type(self).__name__}({str(self.directory)!r}: {facts})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where the run is and how far it came."""
+        return html_table([("directory", self.directory), *self._facts()], caption="run")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        progress = self.progress
+        state = "finished" if progress.finished else "interrupted; resume goes on"
+        best = [] if progress.best is None else [("best at step", f"{progress.best_step:,} ({progress.best:.4g})")]
+        return [("steps", f"{progress.step:,}"), *best, ("is", state)]
 
     def translator(self) -> Translator:
         """Return the best model of the run."""

@@ -32,7 +32,7 @@ class StopSignals:
         return 128 + self.received if self.received else 0
 
     def ask(self) -> None:
-        """Ask as a signal does, from the program itself."""
+        """Set `received` as a signal does, from the program itself."""
         if self.received is None:
             self.received = 0
 

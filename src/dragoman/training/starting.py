@@ -8,9 +8,10 @@ from typing import Any
 
 from dragoman.config import Family, TrainConfig, make_config, merge, settings_tree
 from dragoman.errors import ConfigError
-from dragoman.training.events import OnEvent, Watch
-from dragoman.training.lists import Lines, Pairs, data_files, kept_lists
+from dragoman.events import OnEvent
+from dragoman.text.listed import Lines, Pairs, data_files, kept_lists
 from dragoman.training.run import Run, train_config
+from dragoman.training.watching import Watch
 
 
 def train(
@@ -41,11 +42,9 @@ def train(
 
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
-        source: source lines.
-        target: target lines, one for each.
+        source, target: lines, one for one.
         pairs: instead, or besides: .tsv or .jsonl files, or (source, target) tuples.
-        dev_source: held-out source lines; without any, some pairs are taken out of training.
-        dev_target: held-out target lines.
+        dev_source, dev_target: held-out lines; without any, some pairs are taken out of training.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
@@ -55,11 +54,8 @@ def train(
         out: the run directory.
         resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
         quiet: tell nothing on standard error.
-        on_event: called with each `dragoman.training.Event` (Started, Advanced, Validated, Saved, Finished); training
+        on_event: called with each `dragoman.events.Event` (Started, Advanced, Validated, Saved, Finished); training
             stops, a checkpoint being saved, when it returns True or raises `StopTraining`. Other exceptions end it.
-
-    Returns:
-        Where the model is and how far training came.
 
     Raises:
         ConfigError: settings are missing, unknown, contradict each other, or differ from those of the resumed run.
@@ -70,18 +66,30 @@ def train(
         "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
         "dev_pairs": dev_pairs, "text": text, "dev_text": dev_text,
     }  # fmt: skip
-    others = {"out": out, "family": family, "init_from": init_from, "settings": settings}
+    named = {"model": {"family": family}, "training": {"init_from": None if init_from is None else str(init_from)}}
     watch = None if on_event is None else Watch(on_event)
-    if config is not None:
-        if found := [key for key, value in {**data, **others}.items() if value is not None]:
-            raise ConfigError("give a config or files, not both", found=", ".join(found))
-        return train_config(config, resume=resume, quiet=quiet, watch=watch)
+    if config is None:
+        return _train_on(data, named, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
+    others = {"out": out, "family": family, "init_from": init_from, "settings": settings}
+    if found := [key for key, value in {**data, **others}.items() if value is not None]:
+        raise ConfigError("give a config or files, not both", found=", ".join(found))
+    return train_config(config, resume=resume, quiet=quiet, watch=watch)
+
+
+def _train_on(
+    data: Mapping[str, Lines | Pairs | None],
+    named: Mapping[str, Mapping[str, str | None]],
+    settings: Mapping[str, Any],
+    out: str | Path | None,
+    *,
+    resume: bool,
+    quiet: bool,
+    watch: Watch | None,
+) -> Run:
     if out is None:
         raise ConfigError("a run directory is needed", expected="out=...")
-    tree = settings_tree(settings or {})  # names are checked before anything is written
+    tree = settings_tree(settings)  # names are checked before anything is written
+    given = {name: {key: one for key, one in some.items() if one is not None} for name, some in named.items()}
     with kept_lists(Path(out)) as folder:
-        named = {
-            "out": str(out), "data": data_files(data, folder), "model": {} if family is None else {"family": family},
-            "training": {} if init_from is None else {"init_from": str(init_from)},
-        }  # fmt: skip
-        return train_config(make_config(merge(tree, named)), resume=resume, quiet=quiet, watch=watch)
+        config = make_config(merge(tree, given, {"out": str(out), "data": data_files(data, folder)}))
+        return train_config(config, resume=resume, quiet=quiet, watch=watch)

@@ -90,6 +90,12 @@ class Translator(Reopened):
         translator.opened = found.files
         return translator
 
+    def _details(self) -> Iterator[str]:
+        source, target = self.languages.source, self.languages.target
+        if source and target:
+            yield f"{source} to {target}"
+        yield self.engine
+
     @property
     def transformers(self) -> list[Transformer]:
         """The models."""

@@ -1,4 +1,4 @@
-"""What a training tells a Python program: typed events, and a way to stop it."""
+"""What a training tells a Python program: typed events, and the exception that stops it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from dragoman.training.progress import Progress
-from dragoman.training.signals import StopSignals
 
 
 class StopTraining(Exception):
@@ -101,39 +98,3 @@ class Finished(Event):
 
 # Gets each event; True stops the training.
 OnEvent = Callable[[Event], object]
-
-
-class Watch:
-    """Hands events to a callback, and a wish to stop to the loop.
-
-    Args:
-        callback: gets each event in the thread that trains; stops by returning True or raising `StopTraining`.
-    """
-
-    def __init__(self, callback: OnEvent) -> None:
-        self._callback, self._asked = callback, False
-        self._stop: StopSignals | None = None
-        self._progress: Progress | None = None
-        self._max_steps: int | None = None
-
-    def begin(self, directory: Path, progress: Progress, stop: StopSignals, max_steps: int | None) -> None:
-        """Tell that the loop begins; from now on it can be stopped."""
-        self._progress, self._stop, self._max_steps = progress, stop, max_steps
-        self.tell(Started(progress.step, directory, max_steps))
-
-    def tell(self, event: Event) -> None:
-        """Hand an event to the callback."""
-        try:
-            self._asked = self._callback(event) is True or self._asked
-        except StopTraining:
-            self._asked = True
-        if self._asked and self._stop is not None:
-            self._stop.ask()
-
-    def tell_line(self, name: str, step: int, values: Mapping[str, Any]) -> None:
-        """Hand over a line of `metrics.jsonl`, if there is an event for it."""
-        if name == "train":
-            common = (values["epoch"], values["loss"], values["learning_rate"], values["seconds"])
-            self.tell(Advanced(step, self._max_steps, *common, values))
-        elif name == "validation" and self._progress is not None:
-            self.tell(Validated(step, values["loss"], self._progress.best_step == step, values))
