@@ -50,8 +50,8 @@ def test_lists_train_what_files_do(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, list[str]]], dict[str, object]], str]] = {
-    "None among texts": (lambda c: {**c, "source": [*c["source"][1:], None]}, r"source\[39\] is no text"),
-    "bytes": (lambda c: {**c, "dev_target": [*c["dev_target"], b"x"]}, r"dev_target\[20\] is no text"),
+    "None among texts": (lambda c: {**c, "source": iter([*c["source"][1:], None])}, r"source\[39\] is no text"),
+    "bytes": (lambda c: {**c, "dev_target": iter([*c["dev_target"], b"x"])}, r"dev_target\[20\] is no text"),
     "two lines in one": (lambda c: {**c, "source": ["a\nb", *c["source"][1:]]}, r"source\[0\] is more than one line"),
     "a text too few": (lambda c: {**c, "target": c["target"][:-1]}, "target has another number of texts"),
     "no pair": (lambda c: {"pairs": [("a", "b"), ("a", "b", "c")]}, r"pairs\[1\] is no pair"),

@@ -33,8 +33,7 @@ def train(
     quiet: bool = False,
     on_event: OnEvent | None = None,
 ) -> Run:
-    """Train an encoder-decoder on pairs of sequences, or another family on one text: prepare, choose what is open,
-    train, keep the best.
+    """Train a model on pairs of sequences, or on one text: prepare, choose what is left open, train, keep the best.
 
     Give files or lists and a run directory: `train(source=..., target=..., out="runs/mine")`; or a `TrainConfig` with
     all of it. A path is a file, several `Path`s are several; a list of strings is the lines themselves, which are kept
@@ -42,9 +41,11 @@ def train(
 
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
-        source, target: lines, one for one.
+        source: source lines.
+        target: target lines, one for each.
         pairs: instead, or besides: .tsv or .jsonl files, or (source, target) tuples.
-        dev_source, dev_target: held-out lines; without any, some pairs are taken out of training.
+        dev_source: held-out source lines; without any, some pairs are taken out of training.
+        dev_target: held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
@@ -70,8 +71,8 @@ def train(
     watch = None if on_event is None else Watch(on_event)
     if config is None:
         return _train_on(data, named, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
-    others = {"out": out, "family": family, "init_from": init_from, "settings": settings}
-    if found := [key for key, value in {**data, **others}.items() if value is not None]:
+    others = {**data, "out": out, "family": family, "init_from": init_from, "settings": settings}
+    if found := [key for key, value in others.items() if value is not None]:
         raise ConfigError("give a config or files, not both", found=", ".join(found))
     return train_config(config, resume=resume, quiet=quiet, watch=watch)
 
