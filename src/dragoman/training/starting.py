@@ -35,9 +35,9 @@ def train(
 ) -> Run:
     """Train a model on pairs of sequences, or on one text: prepare, choose what is left open, train, keep the best.
 
-    Give files or lists and a run directory: `train(source=..., target=..., out="runs/mine")`; or a `TrainConfig` with
-    all of it. A path is a file, several `Path`s are several; a list of strings is the lines themselves, which are kept
-    in the run directory. SIGTERM and Ctrl-C save a checkpoint and return.
+    Give files or lists and a run directory, `train(source=..., target=..., out="runs/mine")`, or a `TrainConfig`. A
+    path is a file, several `Path`s are several; a list of strings is the lines themselves, which are kept in the run
+    directory. SIGTERM and Ctrl-C save a checkpoint and return.
 
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
