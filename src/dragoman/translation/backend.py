@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.forking import OneAtATime
 from dragoman.engines.native.model import default_threads
 from dragoman.engines.native.searching import NativeSearcher
+from dragoman.search.continuous import ContinuousSearch
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
 from dragoman.sequences.source import Source
@@ -130,3 +132,17 @@ class Backend:
         if self.whole is not None:
             return self.whole.force(sources, outputs, direction, threads)
         return self.torch.force(sources, outputs, options, direction)
+
+    def continuous(
+        self, options: DecodingConfig, direction: Direction, threads: int | None = None
+    ) -> tuple[Hashable, Callable[[], ContinuousSearch]]:
+        """Return what opens a search that requests with such options may join, and a key: equal keys, one search.
+
+        Args:
+            options: of a request.
+            direction: in which its outputs are written.
+            threads: at most so many work on a step, where the engine can be told; all there are if None.
+        """
+        if self.whole is not None and not options.sampling:
+            return direction, partial(self.whole.continuous, direction, threads)
+        return self.torch.continuous(options, direction)

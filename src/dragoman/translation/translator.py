@@ -17,7 +17,6 @@ from dragoman.search.guard import Guarded, is_finished
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.outputs import Alternative, PairScore
 from dragoman.search.request import SearchRequest, changed_options
-from dragoman.sequences.source import Source
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
 from dragoman.translation.opening import backend_of, open_model
@@ -211,26 +210,72 @@ class Translator(Reopened):
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
         texts = as_texts(texts, first=first)
+        plan, requests, truncated = self.asked(texts, options, prefixes, first)
+        batches = list(length_batches(
+            [0 if request is None else request.source.width for request in requests],
+            1 if options.sampling else options.beam_size,
+        ))  # fmt: skip
+        some = [[request for row in rows if (request := requests[row]) is not None] for rows in batches]
+        found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
+        for rows, guarded in zip(batches, self._run(plan, some), strict=True):
+            for row, hypotheses in zip(rows, guarded.hypotheses, strict=True):
+                found[row] = hypotheses
+        return self.told(texts, requests, found, truncated, alignments=alignments)
+
+    def asked(
+        self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
+    ) -> tuple[SearchPlan, list[SearchRequest | None], list[bool]]:
+        """Return the search of some texts, what it is asked for each, and whether the text was cut for it.
+
+        An empty or blank text asks for nothing. Arguments and errors as for `translate_with`.
+        """
+        texts = as_texts(texts, first=first)
         prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         plan = self.plan(options)
-        sources = [self.tokenizers.encode_source(text) if text.strip() else Source(()) for text in texts]
         forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
-        cut = [source.cut(options.max_source_length) for source in sources]
-        batches = list(self._batches([source.width for source in cut], options))
-        asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
-        results: list[Translation | None] = [None] * len(texts)
-        for rows, requests, found in zip(batches, asked, self._run(plan, asked), strict=True):
-            pairs = self._align(requests, found.hypotheses) if alignments else None
-            for place, (row, request) in enumerate(zip(rows, requests, strict=True)):
-                aligned = None if pairs is None else pairs[place]
-                results[row] = self._translation(
-                    texts[row], request, found.hypotheses[place], aligned, len(sources[row]) > len(request.source)
-                )
-        return [
-            result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
-        ]
+        requests: list[SearchRequest | None] = []
+        truncated: list[bool] = []
+        for row, (text, prefix) in enumerate(zip(texts, forced, strict=True)):
+            source = self.tokenizers.encode_source(text) if text.strip() else None
+            cut = source and source.cut(options.max_source_length)
+            requests.append(plan.request(cut, prefix, first + row) if cut else None)
+            truncated.append(source is not None and cut is not None and len(source) > len(cut))
+        return plan, requests, truncated
+
+    def told(
+        self,
+        texts: Sequence[str],
+        requests: Sequence[SearchRequest | None],
+        found: Sequence[Sequence[Hypothesis] | None],
+        truncated: Sequence[bool],
+        *,
+        alignments: bool = False,
+    ) -> list[Translation]:
+        """Return what was found for some texts as translations, in their order.
+
+        Args:
+            texts: as `asked` was given them.
+            requests: what it returned.
+            found: the hypotheses of each request, best first.
+            truncated: what it returned.
+            alignments: as for `translate`.
+        """
+        rows = [row for row, request in enumerate(requests) if request is not None]
+        aligned: dict[int, Sequence[list[tuple[int, int]]]] = {}
+        if alignments:
+            some = length_batches([0 if request is None else request.source.width for request in requests])
+            for batch in some:
+                sources = [request.source for row in batch if (request := requests[row]) is not None]
+                pairs = self.backend.torch.align(sources, [found[row] or () for row in batch])
+                aligned.update(zip(batch, pairs, strict=True))
+        results = [no_translation(text, alignments=alignments) for text in texts]
+        for row in rows:
+            request, hypotheses = requests[row], found[row]
+            if request is not None and hypotheses is not None:
+                results[row] = self._translation(texts[row], request, hypotheses, aligned.get(row), truncated[row])
+        return results
 
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
@@ -243,11 +288,6 @@ class Translator(Reopened):
 
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(search, batches)
-
-    def _align(
-        self, requests: Sequence[SearchRequest], found: Sequence[Sequence[Hypothesis]]
-    ) -> list[list[list[tuple[int, int]]]]:
-        return self.backend.torch.align([request.source for request in requests], found)
 
     def translate_lines(
         self,
@@ -315,9 +355,6 @@ class Translator(Reopened):
             raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
                               found=f"{unknown!r} in {prefix!r}")  # fmt: skip
         return ids
-
-    def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
-        return length_batches(lengths, 1 if options.sampling else options.beam_size)
 
     def _translation(
         self,
