@@ -11,7 +11,7 @@ import dragoman
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.runs import bundle_model, curves
 from dragoman.runs.bundle import needed_files
-from dragoman.training import describe_model, train
+from dragoman.training import info, train
 from dragoman.training.lock import RunLock, is_locked
 from training.runs import small_config
 
@@ -60,19 +60,19 @@ def test_what_is_there_is_not_overwritten(run: Path, tmp_path: Path) -> None:
 
 
 def test_info_tells_how_far_a_run_is_and_what_it_takes(run: Path, tmp_path: Path) -> None:
-    found = describe_model(run)
+    found = info(run)
     assert found["state"] == "finished"
     assert found["training"]["updates"] == 4
     assert found["needed"] == needed_files(run)
     assert 0 < found["needed_bytes"] < found["bytes"]
     copy = Path(shutil.copytree(run, tmp_path / "it's"))
     (copy / "README.md").unlink()
-    assert "train --resume --out" in describe_model(copy)["state"]
+    assert "train --resume --out" in info(copy)["state"]
     with RunLock(copy):
         assert is_locked(copy)
-        assert describe_model(copy)["state"] == "training, step 4 saved"
+        assert info(copy)["state"] == "training, step 4 saved"
     assert not is_locked(copy)
-    alone = describe_model(bundle_model(run, tmp_path / "alone").directory)
+    alone = info(bundle_model(run, tmp_path / "alone").directory)
     assert alone["state"] == "a model without its training"
 
 
@@ -80,12 +80,12 @@ def test_info_tells_of_a_run_that_has_no_model_yet(run: Path, tmp_path: Path) ->
     copy = Path(shutil.copytree(run, tmp_path / "early"))
     for name in ("README.md", "model.safetensors"):
         (copy / name).unlink()
-    assert describe_model(copy)["state"].startswith("interrupted")
+    assert info(copy)["state"].startswith("interrupted")
     shutil.rmtree(copy / "checkpoints")
-    found = describe_model(copy)
+    found = info(copy)
     assert (found["state"], found["needed"]) == ("no checkpoint tells how far training came", [])
     with RunLock(copy):
-        assert describe_model(copy)["state"] == "training, nothing saved yet"
+        assert info(copy)["state"] == "training, nothing saved yet"
 
 
 def test_a_run_shows_its_curves_in_its_card_and_takes_them_along(

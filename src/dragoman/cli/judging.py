@@ -211,9 +211,9 @@ def _described(result: Evaluation, name: str) -> str:
 
 def info(model: Model, as_json: Json = False) -> None:
     """Tell what a run or model directory holds. How far it is, how good, shape, engine, what to give away."""
-    from dragoman.training import describe_model
+    from dragoman.training import info as describe
 
-    found = describe_model(model)
+    found = describe(model)
     if as_json:
         print_json(found)
         return

@@ -110,9 +110,9 @@ def average(
     out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
 ) -> None:
     """Average a run's last checkpoints into a new model directory."""
-    from dragoman.training import average_run
+    from dragoman.training import average as run_averaging
 
-    print(average_run(run, last, out))
+    print(run_averaging(run, last, out))
 
 
 def demo(

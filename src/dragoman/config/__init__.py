@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.config.reading import merge as merge
     from dragoman.config.reading import parse_assignments as parse_assignments
     from dragoman.config.reading import read_toml as read_toml
+    from dragoman.config.reading import settings_tree as settings_tree
     from dragoman.config.reading import write_toml as write_toml
     from dragoman.config.section import Section as Section
     from dragoman.config.section import Setting as Setting
@@ -61,6 +62,7 @@ __all__, __getattr__, __dir__ = lazy_names(
             "merge",
             "parse_assignments",
             "read_toml",
+            "settings_tree",
             "write_toml",
         ),
         "section": ("Section", "Setting"),

@@ -80,6 +80,21 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
     return tree
 
 
+def settings_tree(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return settings given by name, `max_steps` or `training.max_steps`, or by sections, as a tree of sections.
+
+    Raises:
+        ConfigError: a name is unknown; the hint is our name for it, or the nearest of ours.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        inner = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, Mapping) else {name: value}
+        for dotted, one in inner.items():
+            section, key = find_setting(dotted)
+            tree.setdefault(section, {})[key] = one
+    return tree
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Return a TOML file as a tree, names checked, `${NAME}` in the paths of `[data]` replaced from the environment.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from dragoman.shown import short
+
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
 
 
@@ -37,6 +39,9 @@ class Alternative:
     alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
     right_to_left: float | None = field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({short(self.text)}, score {self.score:.3f})"
+
 
 @dataclass(frozen=True)
 class PairScore:
@@ -63,3 +68,7 @@ class PairScore:
     def unscored(cls, source: str, target: str) -> PairScore:
         """Return what stands for the score of a pair that cannot have one."""
         return cls(source, target, math.nan, (), ())
+
+    def __repr__(self) -> str:
+        pair = f"{short(self.source)} -> {short(self.target)}"
+        return f"{type(self).__name__}({pair}, log-probability {self.log_probability:.3f})"

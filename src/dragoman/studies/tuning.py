@@ -15,7 +15,7 @@ from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 from dragoman.pace import duration, silent
-from dragoman.studies.judge import read_test_set
+from dragoman.studies.given import Answers, Texts, read_test_set
 from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
@@ -43,6 +43,11 @@ class Trial:
     score: Score
     against: Comparison | None
     lines_per_second: float
+
+    def __repr__(self) -> str:
+        options = self.decoding
+        penalty = f", length penalty {options.length_penalty:g}" if options.beam_size > 1 else ""
+        return f"{type(self).__name__}(beam {options.beam_size}{penalty}: {self.score.brief})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -79,6 +84,9 @@ class Tuning:
     trials: list[Trial]
     best: Trial
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.trials)} searches, best: {self.best!r})"
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table for people."""
         label = self.best.score.label
@@ -97,8 +105,8 @@ class Tuning:
 
 def tune(
     model: Translator | str | Path,
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
+    source: Texts,
+    references: Answers,
     *,
     metric: Metric | str = "bleu",
     group: bool = False,
@@ -120,8 +128,8 @@ def tune(
 
     Args:
         model: a translator, or a run or model directory.
-        source: file of held-out sources.
-        references: file of references, or several such files.
+        source: a file of held-out sources, or the sources themselves.
+        references: of a file, another file or several; of sources, for each a text or several.
         metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own.
         group: lines with the same source are one item with several references.
         beam_sizes: to try.

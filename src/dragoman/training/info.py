@@ -24,7 +24,7 @@ from dragoman.training.lock import is_locked
 from dragoman.training.progress import Progress
 
 
-def describe_model(directory: str | Path) -> dict[str, Any]:
+def info(directory: str | Path) -> dict[str, Any]:
     """Return what a run or model directory holds.
 
     How far training came and what the model reached on held-out lines, shape, vocabularies, languages, decoding

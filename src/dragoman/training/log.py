@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from torch.utils.tensorboard import SummaryWriter
 
+    from dragoman.training.watching import Watch
+
 BOARD = "tensorboard"
 
 
@@ -29,10 +31,13 @@ class RunLog:
         directory: the run.
         quiet: keep standard error free.
         tensorboard: also write event files.
+        watch: hands what happens to a Python program.
     """
 
-    def __init__(self, directory: Path, *, quiet: bool = False, tensorboard: bool = False) -> None:
-        self.directory, self.quiet = directory, quiet
+    def __init__(
+        self, directory: Path, *, quiet: bool = False, tensorboard: bool = False, watch: Watch | None = None
+    ) -> None:
+        self.directory, self.quiet, self.watch = directory, quiet, watch
         self._metrics: TextIO | None = None
         self._text: TextIO | None = None
         self._board: SummaryWriter | None = _tensorboard(directory) if tensorboard else None
@@ -83,6 +88,8 @@ class RunLog:
             for key, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{name}/{key}", value, step)
+        if self.watch is not None:
+            self.watch.tell_line(name, step, values)
 
     def _write(self, file: TextIO | None, text: str) -> None:
         """A full disk loses a line of the log, not the training."""

@@ -1,4 +1,4 @@
-"""`train`: from files of pairs, or a text, to a run directory."""
+"""From settings to a run directory: everything between them and the trainer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
+from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, write_toml
 from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
+from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError
+from dragoman.events import Finished
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
@@ -22,6 +24,7 @@ from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, 
 from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.runs.curves import draw_if_possible
+from dragoman.shown import html_table
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -43,6 +46,7 @@ from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation, doubt
+from dragoman.training.watching import Watch
 from dragoman.translation import Translator
 
 CARD = "README.md"
@@ -64,64 +68,37 @@ class Run:
     progress: Progress
     exit_status: int = 0
 
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
+        return f"{type(self).__name__}({str(self.directory)!r}: {facts})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where the run is and how far it came."""
+        return html_table([("directory", self.directory), *self._facts()], caption="run")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        progress = self.progress
+        state = "finished" if progress.finished else "interrupted; resume goes on"
+        best = [] if progress.best is None else [("best at step", f"{progress.best_step:,} ({progress.best:.4g})")]
+        return [("steps", f"{progress.step:,}"), *best, ("is", state)]
+
     def translator(self) -> Translator:
         """Return the best model of the run."""
         return Translator.from_pretrained(self.directory)
 
 
-def train(
-    config: TrainConfig | None = None,
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    text: str | Path | None = None,
-    dev_text: str | Path | None = None,
-    family: Family | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    quiet: bool = False,
-) -> Run:
-    """Train an encoder-decoder on pairs of sequences, or another family on one text: prepare, choose what is open,
-    train, keep the best.
-
-    Give a `TrainConfig`, or just files. SIGTERM and Ctrl-C save a checkpoint and return.
+def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None) -> Run:
+    """Train as a config says; see `dragoman.train` for the rest.
 
     Args:
-        config: all settings; those left at None are chosen from the corpus and the device.
-        source: with `target` and `out`, instead of a config: a file of source lines.
-        target: the file of target lines, aligned.
-        dev_source: held-out source lines; without them, some pairs are taken out of training.
-        dev_target: held-out target lines.
-        text: with `family` and `out`, instead of pairs: a file of lines, each a sequence.
-        dev_text: held-out lines.
-        family: "causal", "masked", or one of the Markov models.
-        out: the run directory.
-        resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
+        config: all settings.
+        resume: go on with the run that is there.
         quiet: tell nothing on standard error.
+        watch: hands what happens to a Python program.
 
     Raises:
-        ConfigError: settings are missing, contradict each other, or differ from those of the run to be resumed.
-        DataError: the files cannot be used.
-        DivergenceError, SaveError, LockedError: as their names say.
+        ConfigError, DataError, DivergenceError, SaveError, LockedError: as for `dragoman.train`.
     """
-    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-    given = {
-        key: (str(path),) for key, path in {**files, "text": text, "dev_text": dev_text}.items() if path is not None
-    }
-    others = {"out": out, "family": family}
-    if config is None:
-        if out is None:
-            raise ConfigError("a run directory is needed", expected="out=...")
-        model = {} if family is None else {"family": family}
-        config = make_config({"out": str(out), "data": given, "model": model})
-    elif found := [*given, *(key for key, value in others.items() if value is not None)]:
-        raise ConfigError("give a config or files, not both", found=", ".join(found))
-    return _train(config, resume, quiet)
-
-
-def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -145,9 +122,12 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     with _run_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
-        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
+        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
             try:
-                return _Session(config, directory, log, given_files).train()
+                run = _Session(config, directory, log, given_files).train()
+                if watch is not None:
+                    watch.tell(Finished(run.progress.step, directory, run.progress.finished))
+                return run
             except DragomanError:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
@@ -177,7 +157,7 @@ class _Session:
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
-        if self.config.training.threads is not None:
+        if self.config.training.threads is not None and not is_forked():
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
             return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
@@ -226,6 +206,8 @@ class _Session:
     def _run(self, trainer: Trainer) -> Run:
         progress = trainer.progress
         with StopSignals() as stop:
+            if self.log.watch is not None:
+                self.log.watch.begin(self.directory, progress, stop, self.config.training.max_steps)
             if not progress.finished:
                 (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
                 trainer.run(stop)

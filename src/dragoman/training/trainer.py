@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.errors import ConfigError, DivergenceError
+from dragoman.events import Saved
 from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.pace import duration
@@ -264,8 +265,10 @@ class Trainer:
             tensors["average"] = self.average.state()
         values = {"progress": asdict(progress), "seed": self.settings.seed}
 
+        written: list[Path] = []
+
         def write() -> None:
-            save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash)
+            written.append(save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash))
             keep = max(self.settings.keep_last, self.settings.average_last)
             prune(self.checkpoints, keep, protect=[progress.best_step])
             if not (self.directory / WEIGHTS).exists():
@@ -274,6 +277,8 @@ class Trainer:
 
         if self.attempts.write("checkpoint", write):
             self.saved = progress.step
+            if self.log.watch is not None:
+                self.log.watch.tell(Saved(progress.step, written[-1]))
 
 
 class _Clock:

@@ -23,7 +23,7 @@ from dragoman.engines.native.library import (
 )
 from dragoman.engines.native.memory import address_of
 from dragoman.engines.native.sentences import Output, Wanted, take_found
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ModelError
 from dragoman.models.blueprint import (
     GIVEN,
     A,
@@ -84,6 +84,10 @@ class NativeModel:
         self.knows_target_positions = blueprint.target.positions != GIVEN
         self.knows_positions = self.knows_source_positions and self.knows_target_positions
         self._free = weakref.finalize(self, library.free_model, self.handle)
+
+    def __reduce__(self) -> str:
+        hint = "open the model with from_pretrained, whose path is pickled; or with engine='module'"
+        raise ModelError("weights that were packed in memory are neither pickled nor copied", hint=hint)
 
     @staticmethod
     def supports(blueprint: Blueprint[A]) -> str | None:

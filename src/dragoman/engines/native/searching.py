@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from threading import Lock
 
+from dragoman.engines.forking import OneAtATime
 from dragoman.engines.native.continuous import NativeContinuousSearch
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
@@ -25,7 +25,7 @@ class NativeSearcher:
     def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
         self.model, self._make_right_to_left = model, right_to_left
         self._right_to_left: NativeModel | None = None
-        self._lock = Lock()
+        self._lock = OneAtATime()
 
     @property
     def name(self) -> str:
