@@ -11,7 +11,8 @@ from pathlib import Path
 
 # Highest first: a room imports rooms below it.
 ROOMS = (
-    "cli", "demo", "decoding", "serving", "inspection", "training", "studies", "translation", "language", "memory",
+    "cli", "demo", "decoding", "serving", "inspection", "training", "planning", "optimizers", "studies", "translation", "language",
+    "memory",
     "export", "engines", "search", "evaluation", "models", "data", "text", "profiles", "markov", "sequences", "nn",
     "config", "files", "errors", "lazy", "pace",
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, PathText, Positive, Rate, Threads
+from dragoman.config.kinds import COUNTED, TRAINED, Minutes, NotNegative, PathText, Positive, Rate, Threads
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
@@ -48,7 +48,7 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
     )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] | None = setting(
         default=None,
-        description="How the learning rate goes; if unset cosine, or inverse_sqrt where max_minutes ends the run.",
+        description="How the learning rate goes; cosine if unset.",
         elsewhere=("scheduling", "lr_scheduler", "decay_method"),
     )
     warmup_steps: NotNegative | None = setting(
@@ -108,11 +108,22 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         changeable=True,
         elsewhere=("updates", "train_steps", "max_update", "max_updates"),
     )
-    max_minutes: Annotated[float, Bounds(gt=0)] | None = setting(
+    max_epochs: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None,
-        description="Training stops after this much time; no limit if unset.",
-        unit="minutes",
+        description="How often the training pairs are seen, at most; it becomes max_steps.",
+        unit="epochs",
         changeable=True,
+        since="0.2.0",
+        elsewhere=("epochs", "num_train_epochs", "after_epochs", "num_epochs"),
+    )
+    max_minutes: Minutes | None = setting(
+        default=None,
+        description="Time for the whole run, as 20, 20m, 1h30m or 90s: some updates are timed, then it becomes "
+        "max_steps, and the schedule ends there; no limit if unset.",
+        unit="minutes",
+        flag="--time",
+        changeable=True,
+        elsewhere=("time_limit", "max_time", "time"),
     )
     patience: NotNegative | None = setting(
         default=None,
