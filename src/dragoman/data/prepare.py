@@ -32,6 +32,7 @@ from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
+from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import flush_directory, remove_orphans, temporary_sibling, write_new_file
 from dragoman.pace import silent
@@ -206,15 +207,17 @@ def _build(
     size = max(tokenizers.source_vocab, len(tokenizers.target))
 
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
-    TokenStore.write(folder / "dev", ((source, target) for _, source, target in encoded), vocabulary_size=size)
+    ids = ((source, target) for _, source, target in encoded)
+    stores = {"dev": TokenStore.write(folder / "dev", ids, vocabulary_size=size)}
     _write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
 
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
-    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
+    train = stores["train"] = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
+    tell_unknown(stores, tokenizers, config, unit, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}
