@@ -95,3 +95,34 @@ def test_unknown_words_are_counted_and_a_side_of_nothing_else_is_refused(tmp_pat
     (tmp_path / "some.source").write_text("zork\n" * 40, encoding="utf-8")
     with pytest.raises(DataError, match="every source token of train is unknown"):
         train(make_config({"out": str(tmp_path / "none"), "data": files, "training": training}), quiet=True)
+
+
+def test_an_extended_vocabulary_leaves_what_the_model_knew_as_it_was(tmp_path, base):
+    lines = [f"{WORDS[i % 10]} zork{i % 3} {WORDS[(i + 3) % 10]}" for i in range(40)]
+    files = {}
+    for name in ("source", "target"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        files[name] = files[f"dev_{name}"] = [str(path)]
+    training = {"init_from": str(base.directory), "max_steps": 1, "threads": 1, "learning_rate": 1e-30}
+    training["extend_vocabulary"] = True
+    run = train(make_config({"out": str(tmp_path / "run"), "data": files, "training": training}), quiet=True)
+    assert "are unknown to" not in log_of(run)
+    old, new = (one.translator() for one in (base, run))
+    texts = [" ".join(WORDS[i:]) for i in range(9)]
+    assert [old.tokenizers.source.encode(text) for text in texts] == [
+        new.tokenizers.source.encode(text) for text in texts
+    ]
+    before, after = (load_pretrained(one.directory).model.state_dict() for one in (base, run))
+    for name, tensor in before.items():
+        assert torch.equal(after[name][: len(tensor)], tensor), name
+    assert len(new.tokenizers.target) == len(old.tokenizers.target) + 3
+    assert [one.text for one in old.translate(texts)] == [one.text for one in new.translate(texts)]
+
+
+def test_a_vocabulary_of_pieces_is_not_extended(tmp_path):
+    write_corpus(tmp_path)
+    pieces = ("tokenizer.kind=bpe", "tokenizer.vocab_size=290", "max_steps=1")
+    base = train(small_config(tmp_path, "pieces", *pieces), quiet=True)
+    with pytest.raises(ConfigError, match="a vocabulary of pieces lacks nothing"):
+        adapted(tmp_path, base, training={"extend_vocabulary": True})

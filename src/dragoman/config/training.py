@@ -154,6 +154,13 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         changeable=True,
         families=(*TRAINED, *COUNTED),
     )
+    extend_vocabulary: bool = setting(
+        default=False,
+        description="Whether words (or characters) that the vocabulary of init_from lacks are appended; their rows "
+        "begin as the mean of the others.",
+        since="0.2.0",
+        before=False,
+    )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         default="auto", description="Precision of matrix products; auto: the faster one on this device."
     )

@@ -49,7 +49,7 @@ def rejoined(step: int, curve: float, since: int, rate: float, last: int) -> flo
         last: the last update of the new one.
     """
     updates = max(1, min(LONGEST_CLIMB, (last - since) // 10))
-    return min(curve, rate + (curve - rate) * min(1.0, (step - since) / updates))
+    return curve if step - since >= updates else min(curve, rate + (curve - rate) * (step - since) / updates)
 
 
 def learning_rate(step: int, config: TrainingConfig, d_model: int, last: int | None = None) -> float:

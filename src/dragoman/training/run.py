@@ -10,12 +10,14 @@ import torch
 
 from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, read_toml, write_toml
 from dragoman.data import Prepared, prepare
+from dragoman.data.extending import extend_tokenizers
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers
+from dragoman.models.growing import with_more_rows
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
@@ -256,6 +258,8 @@ class _Session:
 
     def _prepare(self, start: Path | None = None) -> Prepared:
         tokenizers = None if start is None else load_tokenizers(start, read_config(start)[0])
+        if tokenizers is not None and self.config.training.extend_vocabulary:
+            tokenizers = extend_tokenizers(tokenizers, self.config, self.log.line)
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
     def _prepared(self) -> Prepared:
@@ -297,7 +301,8 @@ class _Session:
         seed_all(self.config.training.seed, -1)
         model = build_model(self.config.model)
         if start is not None:
-            fill(model, load_pretrained(start).model.state_dict(), start)
+            weights = load_pretrained(start).model.state_dict()
+            fill(model, with_more_rows(weights, model) if self.config.training.extend_vocabulary else weights, start)
             self.log.line(f"starting from the weights of {start}")
         seconds = estimate_seconds(self.config, data, device)
         if self.config.training.max_minutes is not None and (self.most or 0) > (self.config.training.max_steps or 0):
