@@ -28,6 +28,7 @@ from dragoman.config import Section, TrainConfig, file_keys
 from dragoman.config.values import Mistake, convert
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
 from dragoman.data.splitting import choose_held_out
@@ -205,19 +206,20 @@ def _build(
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
     size = max(tokenizers.source_vocab, len(tokenizers.target))
-
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
     ids = ((source, target) for _, source, target in encoded)
-    stores = {"dev": TokenStore.write(folder / "dev", ids, vocabulary_size=size)}
+    held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
     _write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
-
+    lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
-    train = stores["train"] = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
+    pairs = pairs if corpora.is_text else lengths.watch(pairs)
+    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
-    tell_unknown(stores, tokenizers, config, unit, report)
+    tell_unknown({"train": train, "dev": held_out}, tokenizers, config, unit, report)
+    lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}
