@@ -57,6 +57,10 @@ def train(
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
     ] = None,
+    max_minutes: Annotated[
+        str | None,
+        typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,

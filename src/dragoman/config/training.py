@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, PathText, Positive, Rate, Threads
+from dragoman.config.kinds import COUNTED, TRAINED, Minutes, NotNegative, PathText, Positive, Rate, Threads
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
@@ -56,7 +56,7 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
     )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] | None = setting(
         default=None,
-        description="How the learning rate goes; if unset cosine, or inverse_sqrt where max_minutes ends the run.",
+        description="How the learning rate goes; cosine if unset.",
         elsewhere="scheduling lr_scheduler lr_scheduler_type decay_method learning_rate_scheduler_type "
         "lr_schedule scheduler",
         chosen="cosine",
@@ -145,10 +145,19 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         "total_steps num_steps num_updates",
         chosen="a number of epochs by the size of the corpus, 1,000 updates at least",
     )
-    max_minutes: Annotated[float, Bounds(gt=0)] | None = setting(
+    max_epochs: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None,
-        description="Training stops after this much time; no limit if unset.",
+        description="How often the training pairs are seen, at most; it becomes max_steps.",
+        unit="epochs",
+        changeable=True,
+        since="0.2.0",
+    )
+    max_minutes: Minutes | None = setting(
+        default=None,
+        description="Time for the whole run, as 20, 20m, 1h30m or 90s: some updates are timed, then it becomes "
+        "max_steps, and the schedule ends there; no limit if unset.",
         unit="minutes",
+        flag="--time",
         changeable=True,
     )
     patience: NotNegative | None = setting(
@@ -182,6 +191,13 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         flag="--init-from",
         changeable=True,
         families=(*TRAINED, *COUNTED),
+    )
+    extend_vocabulary: bool = setting(
+        default=False,
+        description="Whether words (or characters) that the vocabulary of init_from lacks are appended; their rows "
+        "begin as the mean of the others.",
+        since="0.2.0",
+        before=False,
     )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         default="auto", description="Precision of matrix products; auto: the faster one on this device."

@@ -143,10 +143,10 @@ class RunLog:
         self._task = self._progress.add_task("training", total=total, completed=done, status="")
         self._progress.start()
 
-    def advance(self, done: int, status: str | None = None) -> None:
-        """Move the bar to `done` updates."""
+    def advance(self, done: int, status: str | None = None, total: int | None = None) -> None:
+        """Move the bar to `done` updates, of `total` if that has changed."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done)
+            self._progress.update(self._task, completed=done, total=total)
             if status is not None:
                 self._progress.update(self._task, status=status)
 
