@@ -18,7 +18,7 @@ class NativeSearcher:
     """A packed model that answers whole requests: ids in, hypotheses out, without PyTorch.
 
     Args:
-        model: packed weights whose positions the library knows.
+        model: packed weights.
         right_to_left: makes the right-to-left models, when they are first asked; None if no others do.
     """
 
@@ -40,7 +40,8 @@ class NativeSearcher:
             threads: at most so many work on it; all there are if None.
 
         Raises:
-            ModelError: the model gives NaN, or zero probability to every output of a request.
+            ModelError: the model gives NaN, or zero probability to every output of a request; or a sequence is longer
+                than its table of positions.
         """
         return _search(self.model, requests, threads)
 
