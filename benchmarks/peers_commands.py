@@ -84,7 +84,8 @@ def _start_command(one: Contestant, model: Path, beam_size: int, text: str) -> l
 def _file_command(one: Contestant, model: Path, beam_size: int, _: str) -> list[str]:
     command = [str(Path(one.python).with_name("dragoman")), "translate", str(model), "--beam-size", str(beam_size)]
     command += ["--engine", one.options.get("engine", "auto"), "--device", "cpu"]
-    command += ["--length-penalty", "1", "--set", "length_penalty_formula=power"]  # as CTranslate2 ranks
+    if beam_size > 1:  # as CTranslate2 ranks
+        command += ["--length-penalty", "1", "--set", "length_penalty_formula=power"]
     precision = one.options.get("precision", "auto")
     return command if precision == "auto" else [*command, "--precision", precision]
 

@@ -87,12 +87,9 @@ class Peer:
 
     def prepare_texts(self, texts: list[str], beam_size: int) -> None:
         """As CTranslate2 ranks: by log-probability over length."""
-        self.run = lambda: [
-            one.text
-            for one in self.translator.translate(
-                texts, beam_size=beam_size, length_penalty=1.0, length_penalty_formula="power"
-            )
-        ]
+        ranked = {"length_penalty": 1.0, "length_penalty_formula": "power"} if beam_size > 1 else {}
+        options = self.translator.options({"beam_size": beam_size, **ranked})
+        self.run = lambda: [one.text for one in self.translator.translate_with(texts, options)]
 
     def prepare_training(self, directory: str, batches: list[list[list[list[int]]]], dropout: float) -> float:
         """Each run makes an update on each batch; returns the loss per token before, without dropout."""
