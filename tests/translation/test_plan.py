@@ -136,7 +136,7 @@ def test_where_nothing_is_ranked_nothing_is_read_from_the_right(changes: dict[st
     engine.outputs = [[(5,)]]
     plan = SearchPlan.of(DecodingConfig.from_dict(changes), engine)
     request = plan.request(Source((4,)))
-    [[found]] = plan.find([request])
+    [[found]] = plan.run([request]).hypotheses
     assert (found.tokens, found.right_to_left) == ((5,), None)
     assert len(engine.searched) == 1
     assert engine.searched[0][0] is request, "it is asked as it stands"
@@ -148,7 +148,7 @@ def test_all_that_a_beam_finishes_is_ranked_by_both_directions() -> None:
     engine.outputs, engine.read = [[(7,), (5,), (9,)]], [[[[-2.0, -2.0], [-2.0, -2.0], [-1.0, -0.5]]]]
     plan = SearchPlan.of(DecodingConfig(beam_size=3, n_best=2, length_penalty=0.0), engine)
     source = Source((4,), ((8,),))
-    [ranked] = plan.find([plan.request(source)])
+    [ranked] = plan.run([plan.request(source)]).hypotheses
     assert [(one.tokens, one.score, one.right_to_left) for one in ranked] == [((9,), -1.75, -1.5), ((7,), -3.0, -4.0)]
     assert engine.searched[0][0].options.n_best == 3
     assert engine.forced == [([source], [[(7,), (5,), (9,)]], Direction.RIGHT_TO_LEFT)]
@@ -190,7 +190,7 @@ def test_outputs_of_the_search_are_known_as_what_it_found(
     made = translator(decoder=decoder, members=members)
     plan = made.plan(made.options({**options, "n_best": options["beam_size"]}))
     sources = sources_of(made.tokenizers.source.encode(text) for text in TEXTS[:5])
-    found = plan.find([plan.request(source) for source in sources])
+    found = plan.run([plan.request(source) for source in sources]).hypotheses
     asked = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
     again = plan.known([source for source, _ in asked], [one.tokens for _, one in asked])
     assert len(again) > 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -209,7 +210,7 @@ def _described(result: Evaluation, name: str) -> str:
 
 
 def info(model: Model, as_json: Json = False) -> None:
-    """Tell what a model directory holds. Shape, vocabularies, languages, decoding, engine, checkpoints."""
+    """Tell what a run or model directory holds. How far it is, how good, shape, engine, what to give away."""
     from dragoman.training import describe_model
 
     found = describe_model(model)
@@ -224,3 +225,5 @@ def info(model: Model, as_json: Json = False) -> None:
         else:
             text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
             print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {text}")
+    if found["needed"]:
+        print(f"to give it away: dragoman bundle {shlex.quote(str(model))} --out DIR")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from dragoman.config import DecodingConfig
 from dragoman.config.effects import check_search
 from dragoman.sequences.source import SPECIALS, Source
-from dragoman.sequences.target import FRAME, Frame
+from dragoman.sequences.target import FRAME, Direction, Frame
 
 # Tokens that no output has.
 NEVER = (SPECIALS.pad, SPECIALS.bos)
@@ -54,13 +54,30 @@ def output_limit(options: DecodingConfig, length: int) -> int:
     return options.output_limit(length)
 
 
-def changed_requests(requests: Sequence[SearchRequest], changes: dict[str, Any]) -> list[SearchRequest]:
-    """Return requests with some of their options changed, checked together; options that were shared stay shared."""
-    changed: dict[int, DecodingConfig] = {}
-    for request in requests:
-        if id(request.options) not in changed:
-            changed[id(request.options)] = request.options.replace(changes)
-    return [request.with_options(changed[id(request.options)]) for request in requests]
+def forced_request(source: Source, output: Sequence[int], direction: Direction) -> SearchRequest:
+    """Return a search that can find nothing but a given output, and so tells the log-probabilities of its tokens.
+
+    Args:
+        source: what is read.
+        output: unframed, from left to right.
+        direction: in which it is written.
+    """
+    return SearchRequest(
+        source, _given(), tuple(direction.ordered(output)), frame=direction.frame(source.specials),
+        never=(source.specials.pad,), limit=len(output),
+    )  # fmt: skip
+
+
+@cache
+def _given() -> DecodingConfig:
+    """Options of a search that has no choice."""
+    return DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
+
+
+@lru_cache(maxsize=256)
+def changed(options: DecodingConfig, name: str, value: Any) -> DecodingConfig:
+    """Return options with one changed, checked; equal options give the same object, which is searched faster."""
+    return options.replace({name: value})
 
 
 def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:

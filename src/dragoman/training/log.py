@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
 from dragoman.files import json_text, remove, write_bytes
+from dragoman.runs.history import METRICS, TEXT
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS, TEXT, BOARD = "metrics.jsonl", "train.log", "tensorboard"
+BOARD = "tensorboard"
 
 
 class RunLog:

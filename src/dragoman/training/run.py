@@ -21,6 +21,7 @@ from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
+from dragoman.runs.curves import draw_if_possible
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -334,6 +335,7 @@ class _Session:
         if self.config.training.datastore:
             self._remember(trainer)
         self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
+        draw_if_possible(self.directory, progress.step)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")

@@ -13,19 +13,17 @@ from dragoman.errors import ConfigError
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.sums import check_aside
 from dragoman.search.batches import length_batches
-from dragoman.search.guard import Guarded, is_finished
+from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.outputs import Alternative, PairScore
+from dragoman.search.outputs import PairScore
 from dragoman.search.request import SearchRequest, changed_options
-from dragoman.sequences.source import Source
 from dragoman.text.tokenizer_pair import TokenizerPair
-from dragoman.text.unknown import count_unknown
 from dragoman.translation.backend import Backend
-from dragoman.translation.checks import check_texts, prefix_ids
-from dragoman.translation.copying import with_copies
+from dragoman.translation.checks import prefix_ids
 from dragoman.translation.plan import SearchPlan
-from dragoman.translation.results import Translation, no_translation
+from dragoman.translation.results import Translation
 from dragoman.translation.scoring import score_targets
+from dragoman.translation.texts import AskedTexts, ask, tell
 
 if TYPE_CHECKING:
     import torch
@@ -231,26 +229,26 @@ class Translator:
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        check_texts(texts)
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
-        plan = self.plan(options)
-        sources = [self.tokenizers.encode_source(text) if text.strip() else Source(()) for text in texts]
-        forced = [prefix_ids(self.tokenizers.target, prefix) for prefix in prefixes or [""] * len(texts)]
-        cut = [source.cut(options.max_source_length) for source in sources]
-        batches = list(self._batches([source.width for source in cut], options))
-        asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
-        results: list[Translation | None] = [None] * len(texts)
-        for rows, requests, found in zip(batches, asked, self._run(plan, asked), strict=True):
-            pairs = self._align(requests, found.hypotheses) if alignments or self._copies(options, found) else None
-            for place, (row, request) in enumerate(zip(rows, requests, strict=True)):
-                aligned = None if pairs is None else pairs[place]
-                truncated = len(sources[row]) > len(request.source)
-                one = self._translation(texts[row], request, found.hypotheses[place], aligned, truncated)
-                results[row] = one if alignments else one.without_alignment()
-        return [
-            result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
-        ]
+        asked = self.ask(texts, options, prefixes, first)
+        batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
+        requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
+        found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
+        for rows, guarded in zip(batches, self._run(asked.plan, requests), strict=True):
+            for row, hypotheses in zip(rows, guarded.hypotheses, strict=True):
+                found[row] = hypotheses
+        return self.tell(asked, found, alignments=alignments)
+
+    def ask(
+        self, texts: Sequence[str], options: DecodingConfig, prefixes: Sequence[str] | None = None, first: int = 0
+    ) -> AskedTexts:
+        """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
+        return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
+
+    def tell(
+        self, asked: AskedTexts, found: Sequence[Sequence[Hypothesis] | None], *, alignments: bool = False
+    ) -> list[Translation]:
+        """Return what was found for some texts, best first for each, as translations in their order."""
+        return tell(self.tokenizers, self.backend.align, asked, found, alignments=alignments)
 
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
@@ -263,17 +261,6 @@ class Translator:
 
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(search, batches)
-
-    def _copies(self, options: DecodingConfig, found: Guarded) -> bool:
-        """Whether an output has an unknown word for which one of its source is to be copied."""
-        unk = self.tokenizers.target.unk
-        outputs = (hypothesis for hypotheses in found.hypotheses for hypothesis in hypotheses)
-        return options.unknown == "copy" and any(unk in output.tokens for output in outputs)
-
-    def _align(
-        self, requests: Sequence[SearchRequest], found: Sequence[Sequence[Hypothesis]]
-    ) -> list[list[list[tuple[int, int]]]]:
-        return self.backend.torch.align([request.source for request in requests], found)
 
     def translate_lines(
         self,
@@ -326,47 +313,6 @@ class Translator:
             known = [pair for pair in some if pair is not None]
             found = iter(self.score([source for source, _ in known], [target for _, target in known]))
             yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
-
-    def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
-        return length_batches(lengths, 1 if options.sampling else options.beam_size)
-
-    def _translation(
-        self,
-        text: str,
-        request: SearchRequest,
-        hypotheses: Sequence[Hypothesis],
-        aligned: Sequence[list[tuple[int, int]]] | None,
-        truncated: bool,
-    ) -> Translation:
-        target, copies = self.tokenizers.target, request.options.unknown == "copy"
-        outputs = [
-            Alternative(
-                with_copies(self.tokenizers, text, request.source, hypothesis.tokens, pairs)
-                if copies and pairs is not None
-                else target.decode(hypothesis.tokens),
-                hypothesis.score,
-                hypothesis.log_probability,
-                tuple(target.pieces(hypothesis.tokens)),
-                hypothesis.token_log_probabilities,
-                finished=is_finished(hypothesis, request.max_length),
-                alignment=None if pairs is None else tuple(pairs),
-                right_to_left=hypothesis.right_to_left,
-            )
-            for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
-        ]
-        best, ids = outputs[0], request.source.ids
-        read = tuple(self.tokenizers.source_pieces(request.source))
-        return Translation(
-            best.text, best.score, best.log_probability, best.tokens, best.token_scores,
-            source=text,
-            source_tokens=read,
-            alternatives=tuple(outputs),
-            alignment=best.alignment,
-            right_to_left=best.right_to_left,
-            truncated=truncated,
-            finished=best.finished,
-            unknown=count_unknown(self.tokenizers.source, ids, read[: len(ids)]),
-        )  # fmt: skip
 
 
 def _torch_backend(
