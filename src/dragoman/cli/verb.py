@@ -15,7 +15,7 @@ class Verb(TyperCommand):
     """A command whose unknown options are looked up among the settings, ours and those of other toolkits."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options, as every command does; one that is given twice, of which only the last counts, is refused."""
+        """Read the options, as every command does; one given twice, of which the last would count, is refused."""
         try:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for option, count in Counter(one for one in order if isinstance(one, TyperOption)).items():

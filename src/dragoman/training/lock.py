@@ -82,7 +82,7 @@ def _holder(descriptor: int) -> str | None:
 def is_locked(directory: Path) -> bool:
     """Return whether a process trains into a directory just now."""
     try:
-        descriptor = os.open(directory / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(directory / RunLock.NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
