@@ -87,7 +87,7 @@ def _file_command(entry: Entry, beam_size: int, _: str) -> list[str]:
     options, dragoman = entry.one.options, str(Path(entry.one.python).with_name("dragoman"))
     command = [dragoman, "translate", str(entry.model), "--beam-size", str(beam_size)]
     command += ["--engine", options.get("engine", "auto"), "--device", "cpu"]
-    decoding = {**RANKING, **entry.decoding}
+    decoding = {**(RANKING if beam_size > 1 else {}), **entry.decoding}
     command += [part for key, value in decoding.items() for part in ("--set", f"{key}={value}")]
     precision = options.get("precision", "auto")
     return command if precision == "auto" else [*command, "--precision", precision]
