@@ -157,12 +157,27 @@ def input_lines(path: Path | None, output: Path | None = None) -> Iterator[str]:
         output: where what is made of them goes; standard output if None.
     """
     from dragoman.text import count_lines, read_lines, scan_stream
+    from dragoman.text.lines import is_stream
 
-    if path is None:
+    if path is not None and is_stream(path) and str(path) != "-":
+        return told(_stream_lines(path), "lines:", output=output)
+    if path is None or str(path) == "-":
         lines = (line.text for line in scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input"))
         return lines if sys.stdin.isatty() else told(lines, "lines:", output=output)
     total = count_lines(path)  # a file that cannot be read is told now, not when the output has been emptied for it
     return told((line.text for line in read_lines(path)), "lines:", total, output=output)
+
+
+def _stream_lines(path: Path) -> Iterator[str]:
+    """Of a pipe, as they come."""
+    from dragoman.errors import DataError
+    from dragoman.text import scan_stream
+
+    try:
+        with open(path, "rb") as stream:
+            yield from (line.text for line in scan_stream(stream, str(path)))
+    except OSError as error:
+        raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
 def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:
