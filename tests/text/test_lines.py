@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import importlib.util
 import io
 import lzma
 import os
@@ -147,12 +148,11 @@ def test_compressed_files_are_read_by_their_names(tmp_path: Path, suffix: str, p
 
 
 def test_zstandard_is_read_or_asked_for(tmp_path: Path) -> None:
-    try:
-        import zstandard
-    except ImportError:
+    if importlib.util.find_spec("zstandard") is None:
         with pytest.raises(DataError, match="needs the package zstandard"):
             texts(write(tmp_path / "a.zst", b"x"))
     else:
+        zstandard = importlib.import_module("zstandard")
         assert texts(write(tmp_path / "a.zst", zstandard.compress(b"a\nb\n"))) == ["a", "b"]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import importlib
 import lzma
 import os
 import shutil
@@ -190,11 +191,11 @@ def _decompressed(raw: BufferedReader, suffix: str, path: str | Path) -> Buffere
     if suffix in _OPENERS:
         return cast(BufferedIOBase, _OPENERS[suffix](raw))
     try:
-        from zstandard import ZstdDecompressor
+        zstandard = importlib.import_module("zstandard")
     except ImportError as error:
         hint = f"pip install zstandard, or decompress it: zstd -d {Path(path).name}"
         raise DataError("reading .zst needs the package zstandard", file=path, hint=hint) from error
-    return BufferedReader(ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
 
 
 def _opened(path: str | Path) -> BufferedReader:
