@@ -221,15 +221,29 @@ def input_lines(path: Path | None, output: Path | None = None, on_bad_text: BadT
     Raises:
         DataError: a line of the file is not text and must be: before any is used.
     """
-    from dragoman.text.lines import check_text, count_lines, read_texts, stream_texts
+    from dragoman.text.lines import check_text, count_lines, is_stream, read_texts, stream_texts
 
-    if path is None:
+    if path is not None and str(path) != "-" and is_stream(path):
+        return told(_piped_lines(path, on_bad_text), "lines:", output=output)
+    if path is None or str(path) == "-":
         stream = cast(BufferedIOBase, sys.stdin.buffer)
         lines = stream_texts(stream, "standard input", on_bad_text=on_bad_text, tell=tell)
         return lines if sys.stdin.isatty() else told(lines, "lines:", output=output)
     # A file that cannot be read is told now, not when the output has been emptied for it.
     total = check_text(path) if on_bad_text == "stop" else count_lines(path)
     return told(read_texts(path, on_bad_text=on_bad_text, tell=tell), "lines:", total, output=output)
+
+
+def _piped_lines(path: Path, on_bad_text: BadText) -> Iterator[str]:
+    """Of a pipe, as they come."""
+    from dragoman.errors import DataError
+    from dragoman.text.lines import stream_texts
+
+    try:
+        with open(path, "rb") as stream:
+            yield from stream_texts(stream, str(path), on_bad_text=on_bad_text, tell=tell)
+    except OSError as error:
+        raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
 def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:

@@ -205,6 +205,14 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         elsewhere="tgt_subword_type",
         chosen="as kind",
     )
+    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] = setting(
+        default="none",
+        description="How texts are written alike: none; blanks: spaces for odd blanks, nothing for outer ones and "
+        "invisible characters; nfc, nfkc: also Unicode's normal form (of targets at most nfc, unless joint); nmt_nfkc: "
+        "SentencePiece's rule.",
+        since="0.2.0",
+        before="none",
+    )
     vocab_size: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = setting(
         default=None,
         description="Entries of each vocabulary; by the size of the corpus if unset.",

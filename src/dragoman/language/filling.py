@@ -27,6 +27,7 @@ from dragoman.search.hypothesis import check_numbers
 from dragoman.sequences import MASKED_SPECIALS, length_mask, pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import MASK_TOKEN, Tokenizer
+from dragoman.text.vocabulary import Vocabulary
 
 ROWS = 64
 MAX_TOKENS = 4095
@@ -268,12 +269,12 @@ def with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
     """Return the ids of a text, `<mask>` between its parts (see `split_at_gaps`)."""
     mask = tokenizer.mask
     assert mask is not None
-    if tokenizer.kind in ("word", "character"):
-        first, *rest = (tokenizer.encode(part) for part in parts)
-        return first + [token for ids in rest for token in (mask, *ids)]
+    mark = next(chr(code) for code in _MARKS if not any(chr(code) in part for part in parts))
+    if isinstance(tokenizer, Vocabulary):
+        text = (f" {mark} " if tokenizer.kind == "word" else mark).join(parts)
+        return [mask if own == mark else i for own, i in zip(tokenizer.cut(text), tokenizer.encode(text), strict=True)]
     # Subwords depend on what stands around them: the whole text is cut at once, a strange character in each gap. It is
     # spelled in bytes, and a blank that it keeps from its word belongs to the gap.
-    mark = next(chr(code) for code in _MARKS if not any(chr(code) in part for part in parts))
     spelled, blank = _spelling(tokenizer, mark)
     ids, found = tokenizer.encode(mark.join(parts)), []
     place = 0
