@@ -68,10 +68,12 @@ class Corpora:
         """The three parts."""
         return self.train, self.dev, self.test
 
-    def report(self) -> CorpusReport | TextReport:
-        """Return the report on the corpora (`text.Report`), its warnings included."""
+    def report(self, config: TrainConfig) -> CorpusReport | TextReport:
+        """Return the report on the corpora (`text.Report`), its warnings included: none of what settings see to."""
         look = text_report if self.is_text else corpus_report
-        return look(self.train, *(part if part.files else None for part in (self.dev, self.test)))
+        dev, test = (part if part.files else None for part in (self.dev, self.test))
+        drop = {name: getattr(config.data, name) for name in ("drop_duplicates", "drop_overlap")}
+        return look(self.train, dev, test, normalize=config.tokenizer.normalize, **drop)
 
     def train_tokenizers(
         self, kept: Iterable[Pair], config: TrainConfig, report: Callable[[str], None]

@@ -119,7 +119,9 @@ def encode_pairs(
     for pair in pairs:
         source, target = tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target)
         shorter, longer = sorted((len(source), len(target)))
-        if len(source) > data.max_source_tokens or len(target) > data.max_target_tokens:
+        if not shorter:  # nothing but characters that normalising drops
+            counts.dropped["empty"] += 1
+        elif len(source) > data.max_source_tokens or len(target) > data.max_target_tokens:
             counts.dropped["too long"] += 1
         elif limit_ratio and data.max_length_ratio is not None and longer > data.max_length_ratio * shorter:
             counts.dropped["length ratio"] += 1

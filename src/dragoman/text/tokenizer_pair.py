@@ -54,7 +54,8 @@ class TokenizerPair:
 
     def encode_source(self, text: str) -> Source:
         """Return a text as the model reads it: with matches, if it has them."""
-        return self.source_of(self.source.encode(text))
+        ids = self.source.encode(text)
+        return self.source_of(ids) if ids else Source(())
 
     def source_of(self, ids: Sequence[int]) -> Source:
         """Return the unframed ids of a text as the model reads them."""
@@ -71,10 +72,11 @@ class TokenizerPair:
         """Return whether models can share outputs and sources: the same pieces on either side, and the same matches."""
         return self._facts() == other._facts()
 
-    def _facts(self) -> tuple[list[str], list[str], tuple[int, str] | None]:
+    def _facts(self) -> tuple[object, ...]:
         source, target, matching = self.source, self.target, self.matching
         matches = None if matching is None else (matching.count, matching.sha256)
-        return source.pieces(range(len(source))), target.pieces(range(len(target))), matches
+        rules = source.normalization, target.normalization
+        return source.pieces(range(len(source))), target.pieces(range(len(target))), rules, matches
 
     def without_matches(self) -> TokenizerPair:
         """Return tokenizers of the texts alone, without fuzzy matches."""
@@ -189,6 +191,11 @@ class TokenizerPair:
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:
     return f"vocabulary{side}.json" if tokenizer.kind in ("word", "character") else f"tokenizer{side}.model"
+
+
+def tokenizer_files(folder: Path) -> set[str]:
+    """Return the names of the files of a directory that hold its tokenizers, and what sources are read with."""
+    return _present(folder) | ({MATCHES} if (folder / MATCHES).is_file() else set())
 
 
 def _present(folder: Path) -> set[str]:

@@ -52,7 +52,7 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
 
 @dataclass(frozen=True)
 class AveragedRun:
-    """A model directory that was made by averaging.
+    """A model directory that was made by averaging; its path, wherever one is taken.
 
     Attributes:
         directory: of the model.
@@ -61,6 +61,9 @@ class AveragedRun:
 
     directory: Path
     steps: tuple[int, ...]
+
+    def __fspath__(self) -> str:
+        return str(self.directory)
 
 
 def last_saves(directory: Path, every: int | None) -> list[Path]:
@@ -82,7 +85,7 @@ def named_steps(paths: Sequence[Path]) -> str:
     return f"{'step' if len(paths) == 1 else 'steps'} {', '.join(f'{step_of(path):,}' for path in paths)}"
 
 
-def average_run(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
+def average(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
     """Write a model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
 
     They are those of consecutive saves: a best checkpoint that is kept from long ago is none of the last.

@@ -48,6 +48,7 @@ class Judge:
         self.model, self.data, self.config, self.directory = model, data, config, directory
         self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
         self.metric = config.validation.metric or "loss"
+        self.best: Validation | None = None  # of this start of the run
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
@@ -57,8 +58,8 @@ class Judge:
         """Validate the model as it is."""
         return validate(self.model, self.data, self.config, self.autocast)
 
-    def judge(self, progress: Progress) -> bool:
-        """Validate, keep the weights if they are the best so far, and say so; whether they are."""
+    def judge(self, progress: Progress, as_best: str = "best so far") -> bool:
+        """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are."""
         began = time.perf_counter()
         with self.evaluated():
             result = self.measure()
@@ -67,7 +68,7 @@ class Judge:
             )
         progress.validated = progress.step
         if better:
-            remark = self.why_better(result, progress)
+            remark = as_best + self.decided_by(result, progress)
             self.set_best(result, progress)
             progress.worse_in_a_row = 0
         else:
@@ -102,12 +103,12 @@ class Judge:
         scores = {**result.scores, self.metric: progress.best}
         return replace(result, scores=scores, loss=progress.best_loss, smoothed=frozenset()).rank(self.metric)
 
-    def why_better(self, result: Validation, progress: Progress) -> str:
-        """Return that a validation is the best so far, and by what if the metric does not tell."""
+    def decided_by(self, result: Validation, progress: Progress) -> str:
+        """Return by what a validation is better than the best, as words to be added; none where the metric tells."""
         rank, best = result.rank(self.metric), self.best_rank(result, progress)
         names = (*ORDER[self.metric], "loss")
         decides = next((name for name, its, other in zip(names, rank, best or (), strict=False) if its != other), "")
-        return "best so far" if decides in ("", self.metric) else f"best so far, by {decides}"
+        return "" if decides in ("", self.metric) else f", by {decides}"
 
     def is_blind(self, result: Validation, progress: Progress) -> bool:
         """Return whether the metric is still at its floor while the loss falls: that must not use up patience."""
@@ -119,6 +120,7 @@ class Judge:
         progress.best, progress.best_loss = result.value(self.metric), result.loss
         progress.best_rank = list(result.rank(self.metric))
         progress.best_step, progress.averaged = progress.step, averaged
+        self.best = result
 
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""
@@ -130,7 +132,8 @@ class Judge:
         scores = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
         accuracy = [] if scores else [f"accuracy {100 * result.accuracy:.2f} %"]
         loss = f"loss {result.loss:.3f} (training {self.data.counts['train'].unit} {result.training_loss:.3f})"
-        shown = "  ".join([loss, perplexity, *accuracy, *scores])
+        cut = [f"cut at the limit {result.cut:,} of {len(result.hypotheses):,}"] if result.cut else []
+        shown = "  ".join([loss, perplexity, *accuracy, *scores, *cut])
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
 

@@ -13,7 +13,7 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
-from dragoman.evaluation import doubt_size, fitting_metric
+from dragoman.evaluation import fitting_metric
 from dragoman.evaluation.metrics import Metric, measure
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
@@ -42,6 +42,7 @@ class Validation:
         perplexity_name: what e to the loss is called.
         notes: what the reader of a score should know, where there is something.
         smoothed: scores that come from smoothing, so that they rank nothing.
+        cut: hypotheses that the model did not end, so that they were cut at the limit of the search.
     """
 
     loss: float
@@ -54,6 +55,7 @@ class Validation:
     perplexity_name: str = "perplexity"
     notes: dict[str, str] = field(default_factory=dict)
     smoothed: frozenset[str] = frozenset()
+    cut: int = 0
 
     @property
     def perplexity(self) -> float:
@@ -78,7 +80,7 @@ class Validation:
         """Return all numbers, for the log."""
         training = {"training_loss": self.training_loss, "training_accuracy": self.training_accuracy}
         means = {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy}
-        return {**means, **training, **self.scores}
+        return {**means, **training, **self.scores, **({"cut": self.cut} if self.scores else {})}
 
 
 def check_validation(config: TrainConfig) -> None:
@@ -101,22 +103,20 @@ def check_validation(config: TrainConfig) -> None:
         Metric("bleu", tokenize=settings.tokenize).check()
 
 
-def doubts(data: Prepared, config: TrainConfig) -> list[str]:
-    """Return why scores of validations may not mean what they seem to, going by the references.
+def doubt(data: Prepared, config: TrainConfig) -> str | None:
+    """Return why the BLEU of validations may not mean what it seems to, going by the references; None if it does.
 
     Args:
         data: the prepared corpus.
         config: completed.
     """
     if not config.model.learns_pairs:
-        return []
+        return None
     lines, bleu = data.dev_target[: config.validation.max_sentences], dev_bleu(config)
     references = [(line,) for line in lines]
-    note = measure(bleu, lines, references).note
-    # Where validations are not judged by BLEU for that, it has been said why.
-    handled = config.validation.metric != bleu.name and fitting_metric(references, bleu)[0].name != bleu.name
-    size = doubt_size(len(lines))
-    return [*([f"BLEU: {note}"] if note and not handled else []), *([size] if size else [])]
+    if config.validation.metric != bleu.name and fitting_metric(references, bleu)[0].name != bleu.name:
+        return None  # why validations are not judged by it has been said
+    return measure(bleu, lines, references).note
 
 
 def teacher_forced(
@@ -179,4 +179,5 @@ def validate(
         perplexity_name=task.perplexity,
         notes={one.name: one.note for one in outputs.scores if one.note},
         smoothed=frozenset(one.name for one in outputs.scores if one.smoothed),
+        cut=outputs.cut,
     )
