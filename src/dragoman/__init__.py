@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dragoman.config import DecodingConfig as DecodingConfig
     from dragoman.config import ModelConfig as ModelConfig
     from dragoman.config import TrainConfig as TrainConfig
+    from dragoman.config import settings as settings
     from dragoman.data import prepare as prepare
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
@@ -52,7 +53,7 @@ _ROOMS = ("events", "markov", "nn", "profiles")
 __all__, _name, _ = lazy_names(
     __name__,
     {
-        "config": ("DecodingConfig", "ModelConfig", "TrainConfig"),
+        "config": ("DecodingConfig", "ModelConfig", "TrainConfig", "settings"),
         "data": ("prepare",),
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),

@@ -93,3 +93,16 @@ def test_what_is_finished_and_what_is_a_loop() -> None:
     assert not is_loop([*range(20), *range(30), *range(10)], 4)
     assert not is_loop([7] * 10, 4)
     assert is_loop([7] * 11, 4)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_brings_something_new_up_to_its_end_is_no_loop(size: int, seed: int) -> None:
+    draw = random.Random(seed)
+    repeated = [draw.randrange(4, 9) for _ in range(3)] * 20
+    fresh = [*range(100, 100 + draw.randrange(1, 9))]
+    assert is_loop(repeated, size)
+    assert not is_loop(repeated + fresh, size)
+    assert is_loop(fresh + repeated, size)
+    counted = [token for number in range(60) for token in (4, 5, 6, 50 + number)]
+    assert not is_loop(counted, size)

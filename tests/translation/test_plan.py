@@ -12,6 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.inspection import explain
 from dragoman.search import Hypothesis, SearchRequest
 from dragoman.search.hypothesis import make_hypothesis
+from dragoman.search.request import NEVER
 from dragoman.sequences import Direction, Source, sources_of
 from dragoman.studies import evaluate, tune
 from dragoman.translation import Translator
@@ -98,7 +99,7 @@ def test_a_plan_says_what_it_asks(
     [
         ({"knn_weight": 0.4}, "the model has no datastore"),
         ({"right_to_left_weight": 0.4}, "did not learn to read from right to left"),
-        ({"right_to_left_weight": 0.4, "beam_size": 1}, "did not learn to read from right to left"),
+        ({"right_to_left_weight": 0.4, "beam_size": 1}, "did not learn to read|would do nothing"),
     ],
 )
 def test_what_the_model_has_not_is_refused_before_anything_runs(options: dict[str, object], message: str) -> None:
@@ -117,7 +118,10 @@ def test_a_request_is_the_plans_search_for_one_source() -> None:
     plan = SearchPlan.of(DecodingConfig(max_length_factor=1.0, max_length_offset=1), Scripted())
     source = Source((4, 5), ((6, 7),))
     request = plan.request(source, [8, 9], seed=3)
-    assert request == SearchRequest(source, plan.options, (8, 9), 3)
+    never = (*NEVER, source.specials.unk)
+    assert request == SearchRequest(source, plan.options, (8, 9), 3, never=never)
+    kept = plan.with_options(plan.options.replace({"unknown": "keep"})).request(source)
+    assert kept.never == NEVER
     assert request.options is plan.options, "so that all requests of a plan are searched as one batch"
     assert (request.max_length, plan.request(Source((4, 5))).max_length) == (3, 3)
     assert plan.with_options(plan.options.replace({"max_length": 9})).request(source).max_length == 9

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, label
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.inspection.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, label
 from dragoman.inspection.pictures import attention_grid, attention_map, label_axes, letters
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Trace

@@ -31,9 +31,16 @@ def is_finished(hypothesis: Hypothesis, max_length: int) -> bool:
 
 
 def is_loop(tokens: Sequence[int], size: int) -> bool:
-    """Return whether half of the n-grams of this size, or more, repeat earlier ones; never with fewer than 2 sizes."""
-    count = len(tokens) - size + 1
-    return count >= 2 * size and 2 * len({tuple(tokens[i : i + size]) for i in range(count)}) <= count
+    """Return whether an output goes in circles: it repeats itself, and ends without anything new.
+
+    Half of the n-grams of this size, or more, repeat earlier ones, and all in its last quarter do (what lists or counts
+    on brings new ones up to its end). Never with fewer n-grams than 2 sizes.
+    """
+    grams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    if len(grams) < 2 * size or 2 * len(set(grams)) > len(grams):
+        return False
+    end = len(grams) - max(1, len(grams) // 4)
+    return set(grams[end:]) <= set(grams[:end])
 
 
 def without_loops(request: SearchRequest, found: Sequence[Hypothesis]) -> SearchRequest | None:

@@ -8,6 +8,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from dragoman.config import DecodingConfig
+from dragoman.config.effects import check_search
 from dragoman.sequences.source import SPECIALS, Source
 from dragoman.sequences.target import FRAME, Direction, Frame
 
@@ -50,9 +51,7 @@ class SearchRequest:
 
 def output_limit(options: DecodingConfig, length: int) -> int:
     """Return the most tokens that options allow an output for a source of so many tokens of its own."""
-    if options.max_length is not None:
-        return options.max_length
-    return int(length * options.max_length_factor) + options.max_length_offset
+    return options.output_limit(length)
 
 
 def forced_request(source: Source, output: Sequence[int], direction: Direction) -> SearchRequest:
@@ -85,9 +84,12 @@ def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> Decodin
     """Return decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
 
     Raises:
-        ConfigError: an option is unknown or wrong, or two contradict each other.
+        ConfigError: an option is unknown or wrong, two contradict each other, or one that is changed does nothing.
     """
-    n_best = changes.get("n_best")
+    n_best, given = changes.get("n_best"), changes.keys()
     if isinstance(n_best, int) and "beam_size" not in changes:
         changes = {**changes, "beam_size": max(options.beam_size, n_best)}
-    return options.replace(changes)
+    changed = options.replace(changes)
+    if given:
+        check_search(changed, given)
+    return changed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -10,7 +11,9 @@ from typing import Any, TypeGuard
 from dragoman.errors import DataError
 from dragoman.evaluation import group_references
 from dragoman.given import as_texts, check_series
-from dragoman.text import read_lines
+from dragoman.pace import silent
+from dragoman.text import read_texts
+from dragoman.text.lines import BadText
 
 # A file by its path, or the texts themselves.
 Texts = str | PathLike[str] | Iterable[str]
@@ -23,8 +26,10 @@ def is_file(given: object) -> TypeGuard[str | PathLike[str]]:
     return isinstance(given, (str, PathLike))
 
 
-def texts_of(given: Texts, name: str = "texts") -> list[str]:
-    """Return the lines of a file, or the texts that were given.
+def texts_of(
+    given: Texts, name: str = "texts", *, on_bad_text: BadText = "stop", report: Callable[[str], None] = silent
+) -> list[str]:
+    """Return the lines of a file, or the texts that were given; the rest as for `dragoman.evaluate`.
 
     Raises:
         DataError: the file cannot be read, or one of the texts is no string.
@@ -33,12 +38,18 @@ def texts_of(given: Texts, name: str = "texts") -> list[str]:
         if isinstance(given, str) and not Path(given).exists():
             hint = "a string is the path of a file; a text stands in a list: [text]"
             raise DataError(f"{name}: there is no such file", file=given, hint=hint)
-        return [line.text for line in read_lines(fspath(given))]
+        return list(read_texts(fspath(given), on_bad_text=on_bad_text, tell=report))
     return as_texts(given, name)
 
 
 def read_test_set(
-    source: Texts, references: Answers, *, group: bool = False, name: str = "sources"
+    source: Texts,
+    references: Answers,
+    *,
+    group: bool = False,
+    name: str = "sources",
+    on_bad_text: BadText = "stop",
+    report: Callable[[str], None] = silent,
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the sources and, for each, its references: all of them in files, or all in lists.
 
@@ -47,13 +58,16 @@ def read_test_set(
         references: one or several files; or for each source a text, or several that are right.
         group: join those that share a source.
         name: what the first are called in messages.
+        on_bad_text: of a line that is not UTF-8, as for `dragoman.evaluate`.
+        report: takes a line of plain text about such lines.
 
     Raises:
         DataError: a file cannot be read, some are files and others lists, or their numbers differ.
     """
-    sources = texts_of(source, name)
-    read = _from_files if is_file(source) else _from_lists
-    answers = read(source, sources, references, name)
+    read = partial(texts_of, on_bad_text=on_bad_text, report=report)
+    sources = read(source, name)
+    files = is_file(source)
+    answers = _from_files(source, sources, references, name, read) if files else _from_lists(sources, references, name)
     if not group:
         return sources, answers
     # All first references before all second ones, as whole files of them come.
@@ -62,7 +76,9 @@ def read_test_set(
     return group_references([text for text, _ in pairs], [answer for _, answer in pairs])
 
 
-def _from_files(source: Any, sources: Sequence[str], references: Answers, name: str) -> list[tuple[str, ...]]:
+def _from_files(
+    source: Any, sources: Sequence[str], references: Answers, name: str, read: Callable[..., list[str]]
+) -> list[tuple[str, ...]]:
     files = [references] if is_file(references) else list(check_series(references, "references"))
     if not files:
         raise DataError("no references were given", expected="a file, or several")
@@ -70,7 +86,7 @@ def _from_files(source: Any, sources: Sequence[str], references: Answers, name: 
         hint = "give lists for both, or files for both"
         found = f"{source} and a {type(wrong[0]).__name__}"
         raise DataError(f"the {name} are a file and the references are none", found=found, hint=hint)
-    columns = [[line.text for line in read_lines(fspath(file))] for file in files]
+    columns = [read(file) for file in files]
     for file, column in zip(files, columns, strict=True):
         if len(column) != len(sources):
             expected = f"{len(sources):,} lines, as in {source}"
@@ -79,7 +95,7 @@ def _from_files(source: Any, sources: Sequence[str], references: Answers, name: 
     return list(zip(*columns, strict=True))
 
 
-def _from_lists(_: Any, sources: Sequence[str], references: Answers, name: str) -> list[tuple[str, ...]]:
+def _from_lists(sources: Sequence[str], references: Answers, name: str) -> list[tuple[str, ...]]:
     if is_file(references):
         hint = "give lists for both, or files for both"
         raise DataError(f"the {name} are a list and the references are a file", found=references, hint=hint)

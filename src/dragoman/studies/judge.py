@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +29,13 @@ from dragoman.sequences.source import Source
 from dragoman.shown import html_table
 from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
 from dragoman.text import Tokenizer, guess_language
+from dragoman.text.lines import BadText
+from dragoman.text.unknown import count_unknown as unknown_among
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
 _SHOWN = 5
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def evaluate(
     breakdown: bool = False,
     worst: int = 0,
     frequencies: Mapping[str, int] | None = None,
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Evaluation:
     """Translate a test set and score the outputs against one or more references of each source.
@@ -125,13 +126,14 @@ def evaluate(
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
         frequencies: how often words stand in the training targets; None for what a run directory knows.
+        on_bad_text: what a line that is not UTF-8 does: "stop", "replace" (what is wrong), or "skip" (it is empty).
         report: takes a line of plain text now and then: how far the translation is.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
         ConfigError: a metric is unknown, or a number is out of range.
     """
-    sources, answers = read_test_set(source, references, group=group)
+    sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
     checked = check_metrics(metrics, translator.languages.target)
@@ -164,6 +166,8 @@ def evaluate_outputs(
     breakdown: bool = False,
     worst: int = 0,
     frequencies: Mapping[str, int] | None = None,
+    on_bad_text: BadText = "stop",
+    report: Callable[[str], None] = silent,
 ) -> Evaluation:
     """Score outputs that may come from anywhere; no model is needed. Give files everywhere, or lists everywhere.
 
@@ -178,6 +182,8 @@ def evaluate_outputs(
         breakdown: also break the scores down.
         worst: also list so many sentences with the worst scores.
         frequencies: how often words stand in the training targets of the system, if known.
+        on_bad_text: as for `evaluate`.
+        report: takes a line of plain text about lines that are not text.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
@@ -185,12 +191,13 @@ def evaluate_outputs(
     """
     if source is None and group:
         raise DataError("outputs are grouped by their sources", expected="sources")
-    hypotheses = texts_of(outputs, "outputs")
+    hypotheses = texts_of(outputs, "outputs", on_bad_text=on_bad_text, report=report)
     file = first_file(outputs, references)
     if source is not None:
-        lines, answers = read_test_set(source, references, group=group)
+        lines, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     else:
-        lines, answers = ([], answers_of(references)) if file is None else read_test_set(file, references)
+        pairs = ([], answers_of(references)) if file is None else None
+        lines, answers = pairs or read_test_set(file or "", references, on_bad_text=on_bad_text, report=report)
     unit = "distinct source" if group else "reference"
     check_outputs(hypotheses, answers, file=outputs if is_file(outputs) else None, unit=unit)
     checked = check_metrics(metrics, guess_language([] if file is None else [file]))
@@ -243,9 +250,7 @@ def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = F
 
 def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     """Return how many pieces of a text the vocabulary lacks: unknown tokens, and bytes that stand for characters."""
-    ids = tokenizer.encode(text)
-    pieces = zip(ids, tokenizer.pieces(ids), strict=True)
-    return sum(token == tokenizer.unk or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+    return unknown_among(tokenizer, tokenizer.encode(text))
 
 
 def error_kinds(

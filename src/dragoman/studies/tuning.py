@@ -16,6 +16,7 @@ from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 from dragoman.pace import duration, silent
 from dragoman.studies.given import Answers, Texts, read_test_set
+from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
 BEAM_SIZES = (1, 2, 4, 8)
@@ -116,6 +117,7 @@ def tune(
     right_to_left_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
     samples: int = 1000,
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Tuning:
     """Translate a held-out set with each beam size and length penalty, and compare the outputs.
@@ -137,6 +139,7 @@ def tune(
         right_to_left_weights: of the right-to-left direction, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
+        on_bad_text: as for `evaluate`.
         report: takes a line of plain text about each search.
 
     Raises:
@@ -144,7 +147,7 @@ def tune(
             before anything is translated.
         DataError: a file cannot be read, or they have different numbers of lines.
     """
-    sources, answers = read_test_set(source, references, group=group)
+    sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:

@@ -105,7 +105,8 @@ class Judge:
         scores = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
         accuracy = [] if scores else [f"accuracy {100 * result.accuracy:.2f} %"]
         loss = f"loss {result.loss:.3f} (training {self.data.counts['train'].unit} {result.training_loss:.3f})"
-        shown = "  ".join([loss, perplexity, *accuracy, *scores])
+        cut = [f"cut at the limit {result.cut:,} of {len(result.hypotheses):,}"] if result.cut else []
+        shown = "  ".join([loss, perplexity, *accuracy, *scores, *cut])
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
 

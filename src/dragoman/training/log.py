@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
 from dragoman.files import json_text, remove, write_bytes
+from dragoman.runs.history import METRICS, TEXT
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from dragoman.training.watching import Watch
 
-METRICS, TEXT, BOARD = "metrics.jsonl", "train.log", "tensorboard"
+BOARD = "tensorboard"
 
 
 class RunLog:

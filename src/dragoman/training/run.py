@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, write_toml
+from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
@@ -20,6 +23,7 @@ from dragoman.models.description import DATASTORE, load_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
+from dragoman.runs.curves import draw_if_possible
 from dragoman.shown import html_table
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.card import typed_command, write_card
@@ -113,8 +117,9 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
             raise ConfigError("a run would overwrite what is there", file=directory, found=", ".join(found), hint=hint)
         check_meant(config, config.model.family)
         check_validation(config)
-    make_directory(directory)
-    with RunLock(directory):
+        if config.training.init_from is None or "family" in config.model.given:
+            check_effects(config)
+    with _run_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
@@ -127,6 +132,21 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
+
+
+@contextmanager
+def _run_directory(directory: Path) -> Iterator[None]:
+    """Make a run directory; if it is refused before anything was written to it, it goes again."""
+    there = directory.is_dir()
+    make_directory(directory)
+    try:
+        yield
+    except DragomanError:
+        with suppress(OSError):
+            if {one.name for one in directory.iterdir()} <= {RunLock.NAME} and not there:
+                (directory / RunLock.NAME).unlink(missing_ok=True)
+                directory.rmdir()
+        raise
 
 
 class _Session:
@@ -151,7 +171,10 @@ class _Session:
             self._check_untrained()
         start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
+        given, fresh = self.config, not (self.directory / SETTINGS_FILE).exists()
         self._complete(data, device, start)
+        if fresh:  # what was chosen may have left something that was given without an effect
+            check_effects(self.config, given)
         trainer = self._trainer(data, device, start)
         if newest is None:
             self.log.forget_after(-1)
@@ -294,6 +317,7 @@ class _Session:
         if self.config.training.datastore:
             self._remember(trainer)
         self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
+        draw_if_possible(self.directory, progress.step)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")

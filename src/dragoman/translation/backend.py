@@ -133,6 +133,12 @@ class Backend:
             return self.whole.force(sources, outputs, direction, threads)
         return self.torch.force(sources, outputs, options, direction)
 
+    def align(
+        self, sources: Sequence[Source], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[list[tuple[int, int]]]]:
+        """Return which source token each token of each hypothesis looked at most."""
+        return self.torch.align(sources, found)
+
     def continuous(
         self, options: DecodingConfig, direction: Direction, threads: int | None = None
     ) -> tuple[Hashable, Callable[[], ContinuousSearch]]:

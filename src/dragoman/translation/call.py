@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from dragoman.config import DecodingConfig
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
+from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.lane import Task
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # of bytes that are no character, or not yet
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class Call:
         alignments: bool,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        self.translator, self.texts, self.alignments, self.on_progress = translator, texts, alignments, on_progress
-        self.plan, self.requests, self._truncated = translator.asked(texts, options, prefixes)
+        self.translator, self.alignments, self.on_progress = translator, alignments, on_progress
+        self.asked = translator.ask(texts, options, prefixes)
+        self.plan, self.requests = self.asked.plan, self.asked.requests
         self.future: Future[list[Translation]] = Future()
         self.cost = sum(map(cost_of, self.requests))
         self.found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
@@ -83,7 +85,16 @@ class Call:
 
     def translations(self) -> list[Translation]:
         """Return the translations; aligns what is to be aligned."""
-        return self.translator.told(self.texts, self.requests, self.found, self._truncated, alignments=self.alignments)
+        found = self.translator.tell(self.asked, self.found, alignments=self.alignments)
+        if self._copies and self.on_progress is not None:
+            for place, one in enumerate(found):
+                self.on_progress(Progress(place, one.text, "", is_over=True))
+        return found
+
+    @property
+    def _copies(self) -> bool:
+        """Whether unknown words give way to words of the source, which are known at the end."""
+        return self.plan.options.unknown == "copy"
 
     def live_tasks(self) -> Iterator[tuple[int, Task]]:
         """Yield the texts that are not over, by their place, each with its task."""
@@ -108,6 +119,7 @@ class Call:
         kept = max(task.kept, tuple(token for token in sure if token != end), key=len)
         before = self._told.get(place, Progress(place, "", ""))
         stable = self._text(kept)
+        stable = stable.partition(UNKNOWN_TEXT)[0] if self._copies else stable
         stable = stable if stable.startswith(before.stable) else before.stable
         likely = self._text([token for token in rows[0] if token != end])
         tentative = likely[len(stable) :] if likely.startswith(stable) else ""
@@ -117,7 +129,7 @@ class Call:
     def told_over(self, place: int) -> None:
         """Tell that the search of a text is over."""
         hypotheses = self.found[place]
-        if self.on_progress is None or not hypotheses:
+        if self.on_progress is None or not hypotheses or self._copies:
             return
         text = self.translator.tokenizers.target.decode(hypotheses[0].tokens)
         self._tell(self._told.get(place), Progress(place, text, "", is_over=True))

@@ -10,7 +10,7 @@ from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.search.guard import Guarded, is_finished, without_loops
 from dragoman.search.hypothesis import Hypothesis, added_up, make_hypothesis
-from dragoman.search.request import SearchRequest, changed
+from dragoman.search.request import NEVER, SearchRequest, changed
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
@@ -91,7 +91,8 @@ class SearchPlan:
             prefix: ids that the output must begin with.
             seed: for sampling.
         """
-        return SearchRequest(source, self.options, tuple(prefix), seed)
+        never = (*NEVER, source.specials.unk) if self.options.unknown == "forbid" else NEVER
+        return SearchRequest(source, self.options, tuple(prefix), seed, never=never)
 
     def steps(self, request: SearchRequest, kept: Callable[[], tuple[int, ...]] = tuple) -> Steps:
         """Yield, one after the other, what one request needs of a model; return what is found.

@@ -13,16 +13,18 @@ from dragoman.given import as_texts, check_series, each_text
 from dragoman.models.description import Languages
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
-from dragoman.search.guard import Guarded, is_finished
+from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.outputs import Alternative, PairScore
+from dragoman.search.outputs import PairScore
 from dragoman.search.request import SearchRequest, changed_options
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
+from dragoman.translation.checks import prefix_ids
 from dragoman.translation.opening import backend_of, open_model
 from dragoman.translation.plan import SearchPlan
-from dragoman.translation.results import Translation, no_translation
+from dragoman.translation.results import Translation
 from dragoman.translation.scoring import score_targets
+from dragoman.translation.texts import AskedTexts, ask, tell
 
 if TYPE_CHECKING:
     import torch
@@ -190,8 +192,18 @@ class Translator(Reopened):
         return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """Return the model's decoding options with some changed, checked together."""
-        return changed_options(self.decoding, changes)
+        """Return the model's decoding options with some changed, checked together.
+
+        Raises:
+            ConfigError: one is unknown or wrong, two contradict each other, or one would do nothing.
+        """
+        options = changed_options(self.decoding, changes)
+        if "knn_neighbours" in changes and not self.backend.has_datastore:
+            hint = "make one with `dragoman remember`, or leave decoding.knn_neighbours out"
+            raise ConfigError(
+                "the model has no datastore", found=f"knn_neighbours = {options.knn_neighbours}", hint=hint
+            )
+        return options
 
     def translate_with(
         self,
@@ -205,77 +217,33 @@ class Translator(Reopened):
         """Translate as `translate` does, with all options in one object.
 
         Raises:
-            DataError: one text was given in place of a list, or one of them is no string.
+            DataError: one text was given in place of a list, one of them is no string, or has a line break in it.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
         texts = as_texts(texts, first=first)
-        plan, requests, truncated = self.asked(texts, options, prefixes, first)
-        batches = list(length_batches(
-            [0 if request is None else request.source.width for request in requests],
-            1 if options.sampling else options.beam_size,
-        ))  # fmt: skip
-        some = [[request for row in rows if (request := requests[row]) is not None] for rows in batches]
+        asked = self.ask(texts, options, prefixes, first)
+        batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
+        requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
         found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
-        for rows, guarded in zip(batches, self._run(plan, some), strict=True):
+        for rows, guarded in zip(batches, self._run(asked.plan, requests), strict=True):
             for row, hypotheses in zip(rows, guarded.hypotheses, strict=True):
                 found[row] = hypotheses
-        return self.told(texts, requests, found, truncated, alignments=alignments)
+        return self.tell(asked, found, alignments=alignments)
 
-    def asked(
+    def ask(
         self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
-    ) -> tuple[SearchPlan, list[SearchRequest | None], list[bool]]:
-        """Return the search of some texts, what it is asked for each, and whether the text was cut for it.
-
-        An empty or blank text asks for nothing. Arguments and errors as for `translate_with`.
-        """
+    ) -> AskedTexts:
+        """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
         texts = as_texts(texts, first=first)
         prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
-        plan = self.plan(options)
-        forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
-        requests: list[SearchRequest | None] = []
-        truncated: list[bool] = []
-        for row, (text, prefix) in enumerate(zip(texts, forced, strict=True)):
-            source = self.tokenizers.encode_source(text) if text.strip() else None
-            cut = source and source.cut(options.max_source_length)
-            requests.append(plan.request(cut, prefix, first + row) if cut else None)
-            truncated.append(source is not None and cut is not None and len(source) > len(cut))
-        return plan, requests, truncated
+        return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
 
-    def told(
-        self,
-        texts: Sequence[str],
-        requests: Sequence[SearchRequest | None],
-        found: Sequence[Sequence[Hypothesis] | None],
-        truncated: Sequence[bool],
-        *,
-        alignments: bool = False,
+    def tell(
+        self, asked: AskedTexts, found: Sequence[Sequence[Hypothesis] | None], *, alignments: bool = False
     ) -> list[Translation]:
-        """Return what was found for some texts as translations, in their order.
-
-        Args:
-            texts: as `asked` was given them.
-            requests: what it returned.
-            found: the hypotheses of each request, best first.
-            truncated: what it returned.
-            alignments: as for `translate`.
-        """
-        rows = [row for row, request in enumerate(requests) if request is not None]
-        aligned: dict[int, Sequence[list[tuple[int, int]]]] = {}
-        if alignments:
-            some = length_batches([0 if request is None else request.source.width for request in requests])
-            for batch in some:
-                sources = [request.source for row in batch if (request := requests[row]) is not None]
-                pairs = self.backend.torch.align(sources, [found[row] or () for row in batch])
-                aligned.update(zip(batch, pairs, strict=True))
-        results = [no_translation(text, alignments=alignments) for text in texts]
-        for row in rows:
-            request, hypotheses = requests[row], found[row]
-            if request is not None and hypotheses is not None:
-                results[row] = self._translation(texts[row], request, hypotheses, aligned.get(row), truncated[row])
-        return results
+        """Return what was found for some texts, best first for each, as translations in their order."""
+        return tell(self.tokenizers, self.backend.align, asked, found, alignments=alignments)
 
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
@@ -310,7 +278,7 @@ class Translator(Reopened):
         Raises:
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
-        self._forced(prefix)
+        prefix_ids(self.tokenizers.target, prefix)
         lines = each_text(lines, "lines")
         return self._translated(lines, options, prefix, chunk, alignments)
 
@@ -326,66 +294,21 @@ class Translator(Reopened):
             done += len(texts)
 
     def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
-        """Return how likely the model finds each target, given its source. `first` numbers the first, for messages.
+        """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
-            DataError: there are not as many targets as sources, a text is too long to be scored, or is no string.
+            DataError: there are not as many targets as sources, or one is no string.
         """
         sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
-        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
+        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
+    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+        """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
         for number, some in enumerate(chunks(check_series(pairs, "pairs"), chunk)):
-            yield from self.score(*map(list, zip(*some, strict=True)), first=number * chunk)
-
-    def _forced(self, prefix: str) -> list[int]:
-        """The ids of a prefix; an unknown word among them would be written as a replacement character.
-
-        Raises:
-            ConfigError: there is one.
-        """
-        target = self.tokenizers.target
-        ids = target.encode(prefix) if prefix else []
-        if target.unk in ids:
-            parts = prefix.split() if target.kind == "word" else list(prefix)
-            unknown = parts[ids.index(target.unk)] if len(parts) == len(ids) else prefix
-            raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
-                              found=f"{unknown!r} in {prefix!r}")  # fmt: skip
-        return ids
-
-    def _translation(
-        self,
-        text: str,
-        request: SearchRequest,
-        hypotheses: Sequence[Hypothesis],
-        aligned: Sequence[list[tuple[int, int]]] | None,
-        truncated: bool,
-    ) -> Translation:
-        target = self.tokenizers.target
-        outputs = [
-            Alternative(
-                target.decode(hypothesis.tokens),
-                hypothesis.score,
-                hypothesis.log_probability,
-                tuple(target.pieces(hypothesis.tokens)),
-                hypothesis.token_log_probabilities,
-                finished=is_finished(hypothesis, request.max_length),
-                alignment=None if pairs is None else tuple(pairs),
-                right_to_left=hypothesis.right_to_left,
+            known = [pair for pair in some if pair is not None]
+            found = iter(
+                self.score([source for source, _ in known], [target for _, target in known], first=number * chunk)
             )
-            for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
-        ]
-        best = outputs[0]
-        return Translation(
-            best.text, best.score, best.log_probability, best.tokens, best.token_scores,
-            source=text,
-            source_tokens=tuple(self.tokenizers.source_pieces(request.source)),
-            alternatives=tuple(outputs),
-            alignment=best.alignment,
-            right_to_left=best.right_to_left,
-            truncated=truncated,
-            finished=best.finished,
-        )  # fmt: skip
+            yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
