@@ -15,11 +15,11 @@ from torch import nn
 from dragoman.config import DecodingConfig, ModelConfig, Placement, TrainingConfig
 from dragoman.data import Batch
 from dragoman.engines import choose_engine
+from dragoman.fast import keep_memory, training_hidden
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
 from dragoman.search import SearchRequest, search
 from dragoman.sequences import SourceBatch, TargetBatch, sources_of
-from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients, batch_loss
 from dragoman.translation import Translator
