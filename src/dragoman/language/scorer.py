@@ -173,16 +173,17 @@ class TextScorer(Reopened):
         """Whether the scores are pseudo-log-likelihoods."""
         return isinstance(self.model, MaskedLM)
 
-    def score(self, texts: Iterable[str]) -> list[TextScore]:
+    def score(self, texts: Iterable[str], *, first: int = 0) -> list[TextScore]:
         """Return how likely the model finds each text: NaN, and no tokens, where it has 4,096 tokens or more.
 
         Args:
             texts: any number of strings; batch mates change nothing.
+            first: number of the first text in a longer series, for messages.
 
         Raises:
             DataError: one is no string.
         """
-        texts = as_texts(texts)
+        texts = as_texts(texts, first=first)
         found = [TextScore(text, math.nan, (), ()) for text in texts]
         encoded = [self.tokenizer.encode(text) for text in texts]
         short = [row for row, ids in enumerate(encoded) if len(ids) < BATCH_TOKENS]
@@ -196,8 +197,10 @@ class TextScorer(Reopened):
 
     def score_lines(self, lines: Iterable[str], *, chunk: int = 2048) -> Iterator[TextScore]:
         """Yield what `score` returns for a stream of texts, `chunk` at a time, in order."""
+        done = 0
         for some in chunks(each_text(lines, "lines"), chunk):
-            yield from self.score(some)
+            yield from self.score(some, first=done)
+            done += len(some)
 
     def summary(self, texts: Iterable[str]) -> TextSummary:
         """Return perplexity and bits per byte of many texts together."""

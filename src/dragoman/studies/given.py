@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from dragoman.errors import DataError
 from dragoman.evaluation import group_references
@@ -27,9 +27,9 @@ def is_file(given: object) -> TypeGuard[str | PathLike[str]]:
 
 
 def texts_of(
-    given: Texts, name: str = "texts", on_bad_text: BadText = "stop", report: Callable[[str], None] = silent
+    given: Texts, name: str = "texts", *, on_bad_text: BadText = "stop", report: Callable[[str], None] = silent
 ) -> list[str]:
-    """Return the lines of a file, or the texts that were given.
+    """Return the lines of a file, or the texts that were given; the rest as for `dragoman.evaluate`.
 
     Args:
         given: a file, or texts.
@@ -64,18 +64,16 @@ def read_test_set(
         references: one or several files; or for each source a text, or several that are right.
         group: join those that share a source.
         name: what the first are called in messages.
-        on_bad_text: as for `texts_of`.
-        report: likewise.
+        on_bad_text: of a line that is not UTF-8, as for `dragoman.evaluate`.
+        report: takes a line of plain text about such lines.
 
     Raises:
         DataError: a file cannot be read, some are files and others lists, or their numbers differ.
     """
-    sources = texts_of(source, name, on_bad_text, report)
-    if is_file(source):
-        read = partial(read_texts, on_bad_text=on_bad_text, tell=report)
-        answers = _from_files(source, sources, references, name, read)
-    else:
-        answers = _from_lists(sources, references, name)
+    read = partial(texts_of, on_bad_text=on_bad_text, report=report)
+    sources = read(source, name)
+    files = is_file(source)
+    answers = _from_files(source, sources, references, name, read) if files else _from_lists(sources, references, name)
     if not group:
         return sources, answers
     # All first references before all second ones, as whole files of them come.
@@ -85,7 +83,7 @@ def read_test_set(
 
 
 def _from_files(
-    source: object, sources: Sequence[str], references: Answers, name: str, read: Callable[[str], Iterable[str]]
+    source: Any, sources: Sequence[str], references: Answers, name: str, read: Callable[..., list[str]]
 ) -> list[tuple[str, ...]]:
     files = [references] if is_file(references) else list(check_series(references, "references"))
     if not files:
@@ -94,7 +92,7 @@ def _from_files(
         hint = "give lists for both, or files for both"
         found = f"{source} and a {type(wrong[0]).__name__}"
         raise DataError(f"the {name} are a file and the references are none", found=found, hint=hint)
-    columns = [list(read(fspath(file))) for file in files]
+    columns = [read(file) for file in files]
     for file, column in zip(files, columns, strict=True):
         if len(column) != len(sources):
             expected = f"{len(sources):,} lines, as in {source}"

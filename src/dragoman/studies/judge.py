@@ -192,7 +192,7 @@ def evaluate_outputs(
     """
     if source is None and group:
         raise DataError("outputs are grouped by their sources", expected="sources")
-    hypotheses = texts_of(outputs, "outputs", on_bad_text, report)
+    hypotheses = texts_of(outputs, "outputs", on_bad_text=on_bad_text, report=report)
     file = first_file(outputs, references)
     read = partial(read_test_set, on_bad_text=on_bad_text, report=report)
     if source is not None:

@@ -67,10 +67,9 @@ def train(
         "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
         "dev_pairs": dev_pairs, "text": text, "dev_text": dev_text,
     }  # fmt: skip
-    named = {"model": {"family": family}, "training": {"init_from": None if init_from is None else str(init_from)}}
     watch = None if on_event is None else Watch(on_event)
     if config is None:
-        return _train_on(data, named, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
+        return _train_on(data, family, init_from, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
     others = {**data, "out": out, "family": family, "init_from": init_from, "settings": settings}
     if found := [key for key, value in others.items() if value is not None]:
         raise ConfigError("give a config or files, not both", found=", ".join(found))
@@ -79,7 +78,8 @@ def train(
 
 def _train_on(
     data: Mapping[str, Lines | Pairs | None],
-    named: Mapping[str, Mapping[str, str | None]],
+    family: Family | None,
+    init_from: str | Path | None,
     settings: Mapping[str, Any],
     out: str | Path | None,
     *,
@@ -90,7 +90,9 @@ def _train_on(
     if out is None:
         raise ConfigError("a run directory is needed", expected="out=...")
     tree = settings_tree(settings)  # names are checked before anything is written
-    given = {name: {key: one for key, one in some.items() if one is not None} for name, some in named.items()}
+    model = {} if family is None else {"family": family}
+    start = {} if init_from is None else {"init_from": str(init_from)}
     with kept_lists(Path(out)) as folder:
-        config = make_config(merge(tree, given, {"out": str(out), "data": data_files(data, folder)}))
+        named = {"out": str(out), "data": data_files(data, folder), "model": model, "training": start}
+        config = make_config(merge(tree, named))
         return train_config(config, resume=resume, quiet=quiet, watch=watch)

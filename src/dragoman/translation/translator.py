@@ -218,7 +218,7 @@ class Translator(Reopened):
         """Translate as `translate` does, with all options in one object.
 
         Raises:
-            DataError: one text was given in place of a list, or one is no string or has a line break in it.
+            DataError: one text was given in place of a list, one of them is no string, or has a line break in it.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
@@ -294,20 +294,22 @@ class Translator(Reopened):
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[PairScore]:
+    def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
         """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
             DataError: there are not as many targets as sources, or one is no string.
         """
-        sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
+        sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
         """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
-        for some in chunks(check_series(pairs, "pairs"), chunk):
+        for number, some in enumerate(chunks(check_series(pairs, "pairs"), chunk)):
             known = [pair for pair in some if pair is not None]
-            found = iter(self.score([source for source, _ in known], [target for _, target in known]))
+            found = iter(
+                self.score([source for source, _ in known], [target for _, target in known], first=number * chunk)
+            )
             yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)

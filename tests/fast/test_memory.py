@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.training.fast import keep_memory
+from dragoman.fast import keep_memory
 
 # A training in bfloat16, then each of 40 shapes of products twice: oneDNN tells which it had to compile.
 WORK = """
@@ -32,7 +32,10 @@ for _ in range(2):
 
 def compiled_products(directory: Path, **variables: str) -> int:
     environment = {name: value for name, value in os.environ.items() if "DNN" not in name} | variables
-    environment |= {"ONEDNN_VERBOSE": "2", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    environment |= {
+        "ONEDNN_VERBOSE": "2",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1] / "training"), *sys.path]),
+    }
     folder = directory / "_".join(["made", *variables])
     folder.mkdir()
     command = [sys.executable, "-c", WORK, str(folder)]
