@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dragoman.cli.metrics import Metrics, OneMetric, metric_of, metrics_of
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -21,13 +22,10 @@ from dragoman.cli.options import (
     Lowercase,
     Model,
     OnBadText,
-    OneMetric,
     Precision,
     Threads,
     Tokenize,
     check_writable,
-    metric_of,
-    metrics_of,
     naming,
     open_translator,
     print_json,
@@ -49,12 +47,6 @@ Outputs = Annotated[
     Path | None,
     typer.Option(
         help="Score these lines, wherever they come from (- is standard input); no model is run.", metavar="FILE"
-    ),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Some of bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer; repeatable.  [default: bleu,chrf]"
     ),
 ]
 _STDIN = "/dev/stdin"

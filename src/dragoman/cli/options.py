@@ -18,7 +18,6 @@ from dragoman.pace import paced
 
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig, TrainConfig
-    from dragoman.evaluation import Metric
     from dragoman.text.lines import BadText
     from dragoman.translation import Translator
 
@@ -87,13 +86,6 @@ Tokenize = Annotated[
         "[default: the language's]"
     ),
 ]
-OneMetric = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="One of those of evaluate; auto: bleu, or chrf or exact where most references are too short.  "
-        "[default: auto]"
-    ),
-]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", metavar="FILE")]
 DecodingSet = Annotated[
     list[str] | None,
@@ -159,40 +151,6 @@ def _check_once(assigned: Mapping[str, Any], named: Mapping[str, Any]) -> None:
         if str(assigned[key]) != str(named[key]):
             found = f"--set {key}={assigned[key]} and {named[key]}"
             raise ConfigError(f"{key} is given twice, and only one can count", found=found)
-
-
-def metrics_of(given: Sequence[str], language: str | None, lowercase: bool, tokenize: str | None) -> list[Metric]:
-    """Return the metrics that were named, with commas or one by one, each once.
-
-    Raises:
-        ConfigError: an option is for none of them.
-    """
-    from dragoman.errors import ConfigError
-    from dragoman.evaluation import Metric
-
-    names = list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
-    cut = [name for name in names if name in ("auto", "bleu")]
-    if names and tokenize is not None and not cut:
-        raise ConfigError("no metric is asked for that uses a tokenizer", expected="bleu", found="--tokenize")
-    if names and language is not None and not cut and "ter" not in names:
-        found = f"--language and {', '.join(names)}"
-        raise ConfigError("no metric is asked for that depends on the language", expected="bleu or ter", found=found)
-    return [Metric(name, language, lowercase, tokenize if name in cut else None) for name in names]
-
-
-def metric_of(given: Sequence[str] | None, language: str | None, lowercase: bool, tokenize: str | None) -> Metric:
-    """Return the one metric that was named; the one that fits where none was.
-
-    Raises:
-        ConfigError: there are several, or an option is not for it.
-    """
-    from dragoman.errors import ConfigError
-
-    named = metrics_of(given or ["auto"], language, lowercase, tokenize)
-    if len(named) != 1:
-        found = ", ".join(one.name for one in named) or "none"
-        raise ConfigError("one metric is what outputs are judged by here", expected="--metric once", found=found)
-    return named[0]
 
 
 def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict[str, Any]:

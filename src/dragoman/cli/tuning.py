@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dragoman.cli.metrics import OneMetric, metric_of
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -18,7 +19,6 @@ from dragoman.cli.options import (
     Lowercase,
     Model,
     OnBadText,
-    OneMetric,
     Pairs,
     Precision,
     Source,
@@ -29,7 +29,6 @@ from dragoman.cli.options import (
     begun,
     check_directory,
     input_lines,
-    metric_of,
     open_output,
     open_translator,
     print_json,
@@ -79,8 +78,9 @@ def tune(
     from dragoman.studies import tune as run_tuning
     from dragoman.training.card import retell_search
 
-    judged_by = metric_of(metric, None, lowercase, tokenize)
     tried: dict[str, Any] = {
+        "metric": metric_of(metric, None, lowercase, tokenize),
+        "on_bad_text": on_bad_text,
         "beam_sizes": _listed(beam_sizes, int, "--beam-sizes"),
         "length_penalties": _listed(length_penalties, float, "--length-penalties"),
         "formulas": _listed(formulas, str, "--formulas"),
@@ -91,7 +91,6 @@ def tune(
     translator, options = open_translator(model, ensemble, settings, {}, **how)
     if save:
         check_directory(model)
-    tried |= {"metric": judged_by, "on_bad_text": on_bad_text}
     result = run_tuning(translator, source, reference, group=group, decoding=options, report=tell, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
@@ -102,8 +101,8 @@ def tune(
         return
     for line in result.lines():
         print(line)
-    found = "saved:" if save else "kept:" if result.all_equal else "best:"
-    print(found, _settings_of(result.best.decoding, translator.decoding))
+    what = "saved" if save else "kept" if result.all_equal else "best"
+    print(f"{what}:", _settings_of(result.best.decoding, translator.decoding))
 
 
 def _settings_of(best: DecodingConfig, own: DecodingConfig) -> str:
