@@ -21,8 +21,8 @@ from workload import training_batches
 
 from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.models import build_model
+from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.training.fast import keep_memory
-from dragoman.training.optimizer import make_optimizer
 
 # Whether it is fused, and whether it works on lists of tensors.
 ADAM = {"fused": (True, False), "lists of tensors": (False, True), "one by one": (False, False)}

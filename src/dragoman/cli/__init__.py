@@ -16,12 +16,14 @@ import typer
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
+from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.training import average, demo, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
+from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
-    demo,
+    plot, bundle, settings, demo,
 )  # fmt: skip
 
 
@@ -38,7 +40,7 @@ def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
     )
     app.callback()(_options)  # without one a verb alone would be the whole command
     for verb in verbs:
-        app.command()(verb)
+        app.command(cls=Verb)(verb)
     return app
 
 

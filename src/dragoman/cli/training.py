@@ -44,6 +44,10 @@ def train(
     family: Family = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    on_bad_text: Annotated[
+        str | None,
+        typer.Option(help="What a line that is not UTF-8 does: stop, replace what is wrong in it, or skip it."),
+    ] = None,
     prepared: Annotated[
         str | None, typer.Option(help="Instead: a directory made by `dragoman prepare`.", metavar="DIR")
     ] = None,
@@ -52,6 +56,10 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.")] = None,
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
+    ] = None,
+    max_minutes: Annotated[
+        str | None,
+        typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),
     ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
@@ -83,6 +91,10 @@ def prepare(
     family: Family = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    on_bad_text: Annotated[
+        str | None,
+        typer.Option(help="What a line that is not UTF-8 does: stop, replace what is wrong in it, or skip it."),
+    ] = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,
@@ -102,9 +114,9 @@ def average(
     out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
 ) -> None:
     """Average a run's last checkpoints into a new model directory."""
-    from dragoman.training import average_run
+    from dragoman.training import average as run_averaging
 
-    print(average_run(run, last, out))
+    print(run_averaging(run, last, out))
 
 
 def demo(

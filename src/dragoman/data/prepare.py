@@ -28,10 +28,12 @@ from dragoman.config import Section, TrainConfig, file_keys
 from dragoman.config.values import Mistake, convert
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
+from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import flush_directory, remove_orphans, temporary_sibling, write_new_file
 from dragoman.pace import silent
@@ -200,24 +202,24 @@ def _build(
     kept_dev = list(drop_texts(dev, counts["dev"]))
     seen = SeenKeys.of(kept_dev) if data.drop_overlap else None
     kept = KeptPairs(corpora.train, data, chosen, seen, counts["train"])
-    if next(iter(kept), None) is None:
-        hint = "what is held out too is left out: data.drop_overlap" if kept.counts.dropped["overlap"] else None
-        raise DataError(f"no training {unit.removesuffix('s')} is left", found=kept.counts, hint=hint)
     plain = tokenizers or corpora.train_tokenizers(kept, config, report)
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
     size = max(tokenizers.source_vocab, len(tokenizers.target))
-
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
-    TokenStore.write(folder / "dev", ((source, target) for _, source, target in encoded), vocabulary_size=size)
+    ids = ((source, target) for _, source, target in encoded)
+    held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
     _write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
-
+    lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
+    pairs = pairs if corpora.is_text else lengths.watch(pairs)
     train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
+    tell_unknown({"train": train, "dev": held_out}, tokenizers, config, unit, report)
+    lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}

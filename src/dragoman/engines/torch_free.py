@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.config import ModelConfig, Placement
+from dragoman.engines.forking import survive_forks
 from dragoman.engines.native.library import load_library
 from dragoman.engines.native.model import NativeModel, native_precision
 from dragoman.engines.native.searching import NativeSearcher
@@ -32,6 +33,7 @@ def open_torch_free(directory: Path, config: ModelConfig, placement: Placement) 
         config: what it says of its model.
         placement: where and how it is to run.
     """
+    survive_forks()
     certain = placement.device == "cpu" or (placement.device == "auto" and has_no_accelerator())
     whole = config.family == "transformer" and config.source_vocab and config.target_vocab
     if not (certain and whole and placement.engine in ("auto", "native")):

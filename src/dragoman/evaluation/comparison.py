@@ -49,6 +49,11 @@ class Comparison:
     samples: int
     signature: str
 
+    def __repr__(self) -> str:
+        spread = f"{self.difference:+z.2f} [{self.low:+z.2f}, {self.high:+z.2f}]"
+        scores = f"{self.a.label}: A {self.a.value:.2f}, B {self.b.value:.2f}"
+        return f"{type(self).__name__}({scores}, B - A = {spread}, p = {self.p_randomisation:.4f})"
+
     def __str__(self) -> str:
         return (
             f"{self.a.label}: A {self.a.value:.2f}, B {self.b.value:.2f}, "

@@ -41,6 +41,15 @@ class Score:
     signature: str
     note: str | None = None
 
+    @property
+    def brief(self) -> str:
+        """The number and its interval, as `BLEU 31.42 [30.10, 32.61]`."""
+        spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.label} {self.value:.2f}{spread}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.brief})"
+
     def __str__(self) -> str:
         options = self.signature.partition("|")[2]
         spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"

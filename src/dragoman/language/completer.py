@@ -11,10 +11,13 @@ from typing import Any
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import json_text
+from dragoman.given import as_texts, each_text
 from dragoman.language.filling import MAX_TOKENS, Filler, Filling
 from dragoman.language.loading import LanguageModel, load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search import search
+from dragoman.search.guard import is_finished
 from dragoman.search.hypothesis import IMPOSSIBLE, Hypothesis
 from dragoman.search.outputs import Alternative, one_line
 from dragoman.search.protocol import NextTokenModel
@@ -28,9 +31,11 @@ HINTS = {
     "transformer": "`dragoman translate` runs an encoder-decoder",
     "masked": "a masked model fills gaps: `dragoman.language.Filler`",
 }
+# Settings of searches with a source; completions never have a `<unk>`, and are not guarded against loops.
+_OF_PAIRS = ("knn_weight", "knn_neighbours", "right_to_left_weight", "max_source_length", "loop_guard", "unknown")
 
 
-class Completer:
+class Completer(Reopened):
     """Continues prompts with any next-token model that needs no source.
 
     Args:
@@ -42,6 +47,9 @@ class Completer:
     def __init__(self, model: NextTokenModel, tokenizer: Tokenizer, decoding: DecodingConfig | None = None) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.decoding = decoding or DecodingConfig()
+
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
 
     @classmethod
     def from_pretrained(
@@ -64,7 +72,9 @@ class Completer:
         if loaded.family in HINTS or isinstance(loaded.model, MaskedLM):
             message, hint = "only a decoder-only model or a Markov model completes", HINTS.get(loaded.family)
             raise ModelError(message, file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer = cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer.opened = loaded.opened
+        return completer
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """Return the model's decoding options with some changed, checked together.
@@ -72,12 +82,12 @@ class Completer:
         Raises:
             ConfigError: one is unknown, or wrong, or for encoder-decoders.
         """
-        if found := [f"decoding.{name}" for name in ("knn_weight", "right_to_left_weight") if changes.get(name)]:
+        if found := [f"decoding.{name}" for name in _OF_PAIRS if changes.get(name)]:
             raise ConfigError("only a model of pairs can have this", found=", ".join(found), hint="leave it out")
         return changed_options(self.decoding, changes)
 
     def complete(
-        self, prompts: Sequence[str], options: DecodingConfig | None = None, *, first: int = 0
+        self, prompts: Iterable[str], options: DecodingConfig | None = None, *, first: int = 0
     ) -> list[list[Alternative]]:
         """Return the `n_best` continuations of each prompt, best first; each text begins with the prompt.
 
@@ -90,9 +100,9 @@ class Completer:
             first: number of the first prompt in a longer series; it and the seed determine what is drawn.
 
         Raises:
-            DataError: a prompt is too long.
+            DataError: a prompt is too long, or is no string.
         """
-        options = options or self.decoding
+        options, prompts = options or self.decoding, as_texts(prompts, "prompts", first)
         return [
             found
             for start in range(0, len(prompts), ROWS)
@@ -102,10 +112,13 @@ class Completer:
     def complete_lines(
         self, lines: Iterable[str], options: DecodingConfig | None = None, *, chunk: int = 2048
     ) -> Iterator[list[Alternative]]:
-        """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order."""
+        """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order; [] for a too long one."""
         done = 0
-        for some in chunks(lines, chunk):
-            yield from self.complete(some, options, first=done)
+        for some in chunks(each_text(lines, "lines"), chunk):
+            short = [len(self.tokenizer.encode(prompt)) <= MAX_TOKENS for prompt in some]
+            prompts = [prompt if fits else "" for prompt, fits in zip(some, short, strict=True)]
+            for fits, found in zip(short, self.complete(prompts, options, first=done), strict=True):
+                yield found if fits else []
             done += len(some)
 
     def _some(self, prompts: Sequence[str], first: int, options: DecodingConfig) -> list[list[Alternative]]:
@@ -116,8 +129,8 @@ class Completer:
                 raise DataError("a prompt is too long to be continued", line=number, expected=limit, found=len(prefix))
         requests = [self.request(prefix, options, seed) for seed, prefix in enumerate(prefixes, first)]
         return [
-            [self._alternative(prompt, prefix, one) for one in hypotheses]
-            for prompt, prefix, hypotheses in zip(prompts, prefixes, search(self.model, requests), strict=True)
+            [self._alternative(prompt, request, one) for one in hypotheses]
+            for prompt, request, hypotheses in zip(prompts, requests, search(self.model, requests), strict=True)
         ]
 
     def request(self, prompt: Sequence[int], options: DecodingConfig, seed: int = 0) -> SearchRequest:
@@ -133,15 +146,16 @@ class Completer:
         limit = output_limit(options, len(prompt))
         return SearchRequest(NOTHING, options, tuple(prompt), seed, never=never, limit=limit)
 
-    def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
+    def _alternative(self, prompt: str, request: SearchRequest, found: Hypothesis) -> Alternative:
         values = tuple(value if value > IMPOSSIBLE else -math.inf for value in found.token_log_probabilities)
         possible = -math.inf not in values
         return Alternative(
-            self.text(prompt, prefix, found.tokens),
+            self.text(prompt, request.prefix, found.tokens),
             found.score if possible else -math.inf,
             found.log_probability if possible else -math.inf,
             tuple(self.tokenizer.pieces(found.tokens)),
             values,
+            finished=is_finished(found, request.max_length),
         )
 
     def text(self, prompt: str, prefix: Sequence[int], tokens: Sequence[int]) -> str:
@@ -171,7 +185,7 @@ def load_completer(
     """
     loaded = load_language_model(path, device=device, engine=engine, precision=precision)
     if isinstance(loaded.model, MaskedLM):
-        return Filler(loaded.model, loaded.tokenizer)
+        return Filler.of(loaded, path)
     return Completer.of(loaded, path)
 
 

@@ -19,7 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.language.loading import load_language_model
+from dragoman.given import as_texts, each_text
+from dragoman.language.loading import LanguageModel, load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
 from dragoman.sequences import MASKED_SPECIALS, length_mask, pad_rows
@@ -102,7 +104,7 @@ class _Partial:
         return MASKED_SPECIALS.mask in self.ids
 
 
-class Filler:
+class Filler(Reopened):
     """Fills gaps with a masked model (Devlin et al. 2019).
 
     Args:
@@ -113,18 +115,33 @@ class Filler:
     def __init__(self, model: MaskedLM, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Filler:
-        """Load a run or model directory.
+    def from_pretrained(
+        cls, path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
+    ) -> Filler:
+        """Load a run or model directory; a masked model has one engine and one precision.
 
         Raises:
             ModelError: it holds no masked model, or is damaged.
         """
-        loaded = load_language_model(path, device=device)
+        return cls.of(load_language_model(path, device=device, engine=engine, precision=precision), path)
+
+    @classmethod
+    def of(cls, loaded: LanguageModel, path: str | Path) -> Filler:
+        """Make a filler of a model that is loaded already, from `path`.
+
+        Raises:
+            ModelError: it is no masked model.
+        """
         if not isinstance(loaded.model, MaskedLM):
             hint = f"`dragoman {'translate' if loaded.family == 'transformer' else 'complete'}` runs this one"
             raise ModelError("only a masked model fills gaps", file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer)
+        filler = cls(loaded.model, loaded.tokenizer)
+        filler.opened = loaded.opened
+        return filler
 
     def n_best(self, changes: Mapping[str, Any]) -> int:
         """Return how many fillings are asked for, among decoding settings that were given; 1 if it is not said.
@@ -137,7 +154,7 @@ class Filler:
             raise ConfigError("a masked model fills without a search", found=", ".join(others), hint=hint)
         return changes.get("n_best", 1)
 
-    def fill(self, texts: Sequence[str], *, n_best: int = 1, first: int = 0) -> list[list[Filling]]:
+    def fill(self, texts: Iterable[str], *, n_best: int = 1, first: int = 0) -> list[list[Filling]]:
         r"""Return the likeliest fillings of each text, best first.
 
         Each pass of the model fills one gap: the one that it is surest of, given what is filled already (Ghazvininejad
@@ -151,8 +168,9 @@ class Filler:
 
         Raises:
             ConfigError: `n_best` is below 1.
-            DataError: a text has no gap, or is too long.
+            DataError: a text has no gap, is too long, or is no string.
         """
+        texts = as_texts(texts, first=first)
         if n_best < 1:
             raise ConfigError("at least one filling is needed", expected="n_best >= 1", found=n_best)
         parts = [split_at_gaps(text) for text in texts]
@@ -165,11 +183,19 @@ class Filler:
         ]
 
     def fill_lines(self, lines: Iterable[str], *, n_best: int = 1, chunk: int = 2048) -> Iterator[list[Filling]]:
-        """Yield what `fill` returns for a stream of texts, `chunk` at a time, in order."""
-        done = 0
-        for some in chunks(lines, chunk):
-            yield from self.fill(some, n_best=n_best, first=done)
-            done += len(some)
+        """Yield what `fill` returns for a stream of texts, `chunk` at a time, in order.
+
+        Of a text that is too long, or has no gap, it is nothing.
+        """
+        for some in chunks(each_text(lines, "lines"), chunk):
+            fillable = [self._is_fillable(text) for text in some]
+            texts = [text if fits else MASK_TOKEN for text, fits in zip(some, fillable, strict=True)]
+            for fits, found in zip(fillable, self.fill(texts, n_best=n_best), strict=True):
+                yield found if fits else []
+
+    def _is_fillable(self, text: str) -> bool:
+        parts = split_at_gaps(text)
+        return len(parts) > 1 and len(with_gaps(self.tokenizer, parts)) <= MAX_TOKENS
 
     def _start(self, text: str, parts: list[str], number: int) -> _Partial:
         if len(parts) == 1:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+
+from dragoman.shown import short
 
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
 
@@ -36,6 +39,9 @@ class Alternative:
     alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
     right_to_left: float | None = field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({short(self.text)}, score {self.score:.3f})"
+
 
 @dataclass(frozen=True)
 class PairScore:
@@ -44,7 +50,8 @@ class PairScore:
     Attributes:
         source: the source text.
         target: the target text.
-        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
+        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`; NaN where it could
+            not be scored.
         tokens: the target's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.
         right_to_left: as `log_probability`, right to left; None where the model did not learn that.
@@ -56,3 +63,12 @@ class PairScore:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     right_to_left: float | None = None
+
+    @classmethod
+    def unscored(cls, source: str, target: str) -> PairScore:
+        """Return what stands for the score of a pair that cannot have one."""
+        return cls(source, target, math.nan, (), ())
+
+    def __repr__(self) -> str:
+        pair = f"{short(self.source)} -> {short(self.target)}"
+        return f"{type(self).__name__}({pair}, log-probability {self.log_probability:.3f})"

@@ -15,7 +15,8 @@ from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
 from dragoman.models.pretrained import read_config, save_config
 from dragoman.pace import duration, silent
-from dragoman.studies.judge import read_test_set
+from dragoman.studies.given import Answers, Texts, read_test_set
+from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
 BEAM_SIZES = (1, 2, 4, 8)
@@ -42,6 +43,11 @@ class Trial:
     score: Score
     against: Comparison | None
     lines_per_second: float
+
+    def __repr__(self) -> str:
+        options = self.decoding
+        penalty = f", length penalty {options.length_penalty:g}" if options.beam_size > 1 else ""
+        return f"{type(self).__name__}(beam {options.beam_size}{penalty}: {self.score.brief})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -78,6 +84,9 @@ class Tuning:
     trials: list[Trial]
     best: Trial
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.trials)} searches, best: {self.best!r})"
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table for people."""
         label = self.best.score.label
@@ -96,8 +105,8 @@ class Tuning:
 
 def tune(
     model: Translator | str | Path,
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
+    source: Texts,
+    references: Answers,
     *,
     metric: Metric | str = "bleu",
     group: bool = False,
@@ -108,6 +117,7 @@ def tune(
     right_to_left_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
     samples: int = 1000,
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Tuning:
     """Translate a held-out set with each beam size and length penalty, and compare the outputs.
@@ -118,8 +128,8 @@ def tune(
 
     Args:
         model: a translator, or a run or model directory.
-        source: file of held-out sources.
-        references: file of references, or several such files.
+        source: a file of held-out sources, or the sources themselves.
+        references: of a file, another file or several; of sources, for each a text or several.
         metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own.
         group: lines with the same source are one item with several references.
         beam_sizes: to try.
@@ -129,6 +139,7 @@ def tune(
         right_to_left_weights: of the right-to-left direction, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
+        on_bad_text: as for `evaluate`.
         report: takes a line of plain text about each search.
 
     Raises:
@@ -136,7 +147,7 @@ def tune(
             before anything is translated.
         DataError: a file cannot be read, or they have different numbers of lines.
     """
-    sources, answers = read_test_set(source, references, group=group)
+    sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:

@@ -64,7 +64,8 @@ class SentencePieceTokenizer(SpecialIds):
         self.kind: Literal["bpe", "unigram"] = "bpe" if _is_bpe(self._processor) else "unigram"
         # Between the special ids and the first byte.
         first = len(special_tokens(mask=self.mask is not None))
-        self._symbols = frozenset(range(first, self._processor.piece_to_id("<0x00>")))
+        self.first_byte: int = self._processor.piece_to_id("<0x00>")
+        self._symbols = frozenset(range(first, self.first_byte))
 
     @classmethod
     def train(

@@ -193,6 +193,11 @@ def _file_name(tokenizer: Tokenizer, side: str) -> str:
     return f"vocabulary{side}.json" if tokenizer.kind in ("word", "character") else f"tokenizer{side}.model"
 
 
+def tokenizer_files(folder: Path) -> set[str]:
+    """Return the names of the files of a directory that hold its tokenizers, and what sources are read with."""
+    return _present(folder) | ({MATCHES} if (folder / MATCHES).is_file() else set())
+
+
 def _present(folder: Path) -> set[str]:
     names = {f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")}
     return {name for name in names if (folder / name).is_file()}

@@ -74,6 +74,21 @@ class Vocabulary(SpecialIds):
         always = (*specials, *symbols)
         return cls(kind, [*always, *frequent][: None if size is None else max(size, len(always))], normalization)
 
+    def extended(self, texts: Iterable[str], *, min_count: int = 1) -> Vocabulary:
+        """Return the same vocabulary, every id as it was, with what it lacks of some texts appended by frequency.
+
+        Args:
+            texts: what to count.
+            min_count: rarer tokens stay unknown.
+        """
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(token for token in (text.split() if self.kind == "word" else text) if token not in self._ids)
+        for known in special_tokens(mask=True):
+            del counts[known]
+        new = [token for token, count in counts.items() if count >= min_count]
+        return Vocabulary(self.kind, [*self._tokens, *sorted(new, key=lambda token: (-counts[token], token))])
+
     def __len__(self) -> int:
         return len(self._tokens)
 

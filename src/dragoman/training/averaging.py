@@ -49,7 +49,7 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
     return {name: sums[name].div_(len(paths)).to(last[name].dtype) if name in sums else last[name] for name in last}
 
 
-def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
+def average(directory: str | Path, last: int, out: str | Path) -> Path:
     """Write a model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
 
     Args:

@@ -47,6 +47,7 @@ class Judge:
         self.model, self.data, self.config, self.directory = model, data, config, directory
         self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
         self.metric = config.validation.metric or "loss"
+        self.best: Validation | None = None  # of this start of the run
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
@@ -56,8 +57,8 @@ class Judge:
         """Validate the model as it is."""
         return validate(self.model, self.data, self.config, self.autocast)
 
-    def judge(self, progress: Progress) -> bool:
-        """Validate, keep the weights if they are the best so far, and say so; whether they are."""
+    def judge(self, progress: Progress, as_best: str = "best so far") -> bool:
+        """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are."""
         began = time.perf_counter()
         with self.evaluated():
             result = self.measure()
@@ -70,7 +71,7 @@ class Judge:
             progress.worse_in_a_row = 0
         else:
             progress.worse_in_a_row += 1
-        remark = "best so far" if better else f"best was step {progress.best_step:,}"
+        remark = as_best if better else f"best was step {progress.best_step:,}"
         self.keep(result, progress.step, f"step-{progress.step:08d}", remark)
         self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
         if self.is_out_of_patience(progress):
@@ -94,6 +95,7 @@ class Judge:
         """Take a validation, perhaps one of the average of some checkpoints, as the one to beat."""
         progress.best, progress.best_loss = result.value(self.metric), result.loss
         progress.best_step, progress.averaged = progress.step, averaged
+        self.best = result
 
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""
@@ -105,7 +107,8 @@ class Judge:
         scores = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
         accuracy = [] if scores else [f"accuracy {100 * result.accuracy:.2f} %"]
         loss = f"loss {result.loss:.3f} (training {self.data.counts['train'].unit} {result.training_loss:.3f})"
-        shown = "  ".join([loss, perplexity, *accuracy, *scores])
+        cut = [f"cut at the limit {result.cut:,} of {len(result.hypotheses):,}"] if result.cut else []
+        shown = "  ".join([loss, perplexity, *accuracy, *scores, *cut])
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
 

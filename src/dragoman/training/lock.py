@@ -12,8 +12,6 @@ from types import TracebackType
 
 from dragoman.errors import LockedError, SaveError
 
-_NAME = ".lock"
-
 
 class RunLock:
     """Holds a run directory for this process: `with RunLock(directory): ...`.
@@ -30,8 +28,10 @@ class RunLock:
         SaveError: on entering: the directory cannot be written to.
     """
 
+    NAME = ".lock"
+
     def __init__(self, directory: Path) -> None:
-        self.path = directory / _NAME
+        self.path = directory / self.NAME
         self.previous: str | None = None
         self._descriptor: int | None = None
 
@@ -77,3 +77,20 @@ def _holder(descriptor: int) -> str | None:
         return f"process {note['pid']} on {note['host']}, since {note['started']}"
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def is_locked(directory: Path) -> bool:
+    """Return whether a process trains into a directory just now."""
+    try:
+        descriptor = os.open(directory / RunLock.NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)  # and with it the lock
+    return False

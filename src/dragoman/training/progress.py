@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ class Progress:
         worse_in_a_row: validations since the best one.
         validated: the last step that was validated.
         finished: training has ended, not only been interrupted.
+        limit: `max_steps` as the plan was made for it; 0: of a version without plans.
+        last_step: the last update as planned now, by steps or by time.
+        changed_at: the update at which the plan was changed so that the rate had to follow; 0: never.
+        rate_then: the learning rate of that update.
         sums: losses since the last line of the log.
     """
 
@@ -51,6 +56,10 @@ class Progress:
     worse_in_a_row: int = 0
     validated: int = 0
     finished: bool = False
+    limit: int = 0
+    last_step: int = 0
+    changed_at: int = 0
+    rate_then: float = 0.0
     sums: Sums = field(default_factory=Sums)
 
     @classmethod
@@ -88,3 +97,21 @@ class Attempts:
             return False
         self._failures[what] = 0
         return True
+
+
+class Clock:
+    """Speed since it was last asked; what was summed before this start does not count."""
+
+    def __init__(self, sums: Sums) -> None:
+        self.last = time.perf_counter()
+        self.carried = (sums.labels, sums.updates)
+        self.seconds_per_update = 0.0
+
+    def rate(self, sums: Sums) -> float:
+        """Return target tokens per second."""
+        now = time.perf_counter()
+        labels, updates = (total - part for total, part in zip((sums.labels, sums.updates), self.carried, strict=True))
+        self.seconds_per_update = (now - self.last) / max(1, updates)
+        rate = labels / max(1e-9, now - self.last)
+        self.last, self.carried = now, (0, 0)
+        return rate

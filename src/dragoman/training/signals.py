@@ -19,7 +19,7 @@ class StopSignals:
     back. Outside the main thread, where Python takes no handlers, it does nothing.
 
     Attributes:
-        received: number of the first signal that came, or None.
+        received: number of the first signal that came, or None; 0 if the program itself asked.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,12 @@ class StopSignals:
     @property
     def exit_status(self) -> int:
         """What the shell is told, by its own convention: 128 + the signal (143, 130), or 0 if none came."""
-        return 0 if self.received is None else 128 + self.received
+        return 128 + self.received if self.received else 0
+
+    def ask(self) -> None:
+        """Set `received` as a signal does, from the program itself."""
+        if self.received is None:
+            self.received = 0
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
@@ -45,6 +50,6 @@ class StopSignals:
         self._former = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
+        if self.received:
             os._exit(128 + number)
         self.received = number

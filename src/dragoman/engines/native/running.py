@@ -10,7 +10,7 @@ from ctypes import byref, c_int32, c_int64
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import MOST
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.engines.native.sentences import Finished, Wanted, take_found
+from dragoman.engines.native.sentences import Finished, Output, Wanted, take_found
 
 
 class NativeSearch:
@@ -20,11 +20,8 @@ class NativeSearch:
     a call that finds another one at work raises ValueError.
 
     Args:
-        model: packed weights whose positions the library knows.
+        model: packed weights.
         threads: at most so many work on a step; all there are if None.
-
-    Raises:
-        ValueError: the library does not know the positions of the model.
     """
 
     def __init__(self, model: NativeModel, threads: int | None = None) -> None:
@@ -61,6 +58,7 @@ class NativeSearch:
         Raises:
             IndexError: a token is not in the vocabulary; none of the sentences is admitted.
             MemoryError: there is not enough; likewise.
+            ModelError: a source is longer than the model's table of positions; likewise.
             ValueError: there are not as many options, lengths or prefixes as rows.
         """
         specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()
@@ -85,6 +83,14 @@ class NativeSearch:
     def take(self) -> list[Finished]:
         """Return the sentences that are done and were not taken yet, in the order of their admission."""
         return take_found(self._library, self._library.take, self._handle)
+
+    def peek(self, number: int) -> list[Output] | None:
+        """Return what a sentence has so far: live hypotheses, best first, then finished ones; None if it is not there.
+
+        Finished ones end with the token that ends outputs.
+        """
+        found = take_found(self._library, self._library.peek, self._handle, number)
+        return found[0].outputs if found else None
 
     def cancel(self, number: int) -> bool:
         """Drop a sentence, done or not; return whether it was still there."""

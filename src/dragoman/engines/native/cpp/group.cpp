@@ -24,7 +24,7 @@ std::unique_ptr<State> start(const Model& model, const std::vector<std::unique_p
         owners.push_back(static_cast<int64_t>(lengths.size()) - 1);
     }
     const int distinct = static_cast<int>(lengths.size());
-    auto state = run_start(model, {ids.data(), lengths.data(), distinct, nullptr}, threads);
+    auto state = run_start(model, {ids.data(), lengths.data(), distinct}, threads);
     if (lengths.size() < owners.size()) state->reorder(owners.data(), static_cast<int>(owners.size()));
     return state;
 }
@@ -38,6 +38,13 @@ int Group::beams() const {
     for (const auto* some : {&live_, &waiting_})
         for (const auto& sentence : *some) rows += sentence->options.beam_size;
     return rows;
+}
+
+const Sentence* Group::find(int64_t number) const {
+    for (const auto* some : {&live_, &waiting_})
+        for (const auto& sentence : *some)
+            if (sentence->number == number) return sentence.get();
+    return nullptr;
 }
 
 bool Group::cancel(int64_t number) {

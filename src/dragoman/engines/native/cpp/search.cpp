@@ -47,12 +47,6 @@ std::vector<int> borders_of(const std::vector<std::unique_ptr<Sentence>>& senten
 
 }  // namespace
 
-Search::Search(const Model& model, int threads) : model_(model), threads_(threads) {
-    const bool made = model.target_positions.layout() != Layout::given &&
-                      (!model.cross || model.source_positions.layout() != Layout::given);
-    require(made, "a search needs a model whose positions are made here");
-}
-
 int64_t Search::admit(const DragomanSentence* given, int count) {
     int64_t rows = 0;
     for (const auto& part : parts_) rows += part->group.beams();
@@ -142,6 +136,14 @@ std::vector<Finished> Search::take() {
     const auto earlier = [](const Finished& a, const Finished& b) { return a.number < b.number; };
     std::sort(finished_.begin(), finished_.end(), earlier);
     return std::exchange(finished_, {});
+}
+
+std::vector<Finished> Search::peek(int64_t number) const {
+    for (const Finished& one : finished_)
+        if (one.number == number) return {one};
+    for (const auto& part : parts_)
+        if (const Sentence* one = part->group.find(number)) return {{number, DRAGOMAN_OK, one->so_far()}};
+    return {};
 }
 
 bool Search::cancel(int64_t number) {

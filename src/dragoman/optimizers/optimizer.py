@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainingConfig
-from dragoman.training.muon import Muon, matrices_of
+from dragoman.optimizers.muon import Muon, matrices_of
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq", "momentum")
 

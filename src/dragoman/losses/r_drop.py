@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from dragoman.training.loss import ROWS, ROWS_ELSEWHERE, LossSums, add_gradients, kernels_for, logits_into
+from dragoman.losses.loss import ROWS, ROWS_ELSEWHERE, LossSums, add_gradients, kernels_for, logits_into
 
 
 def agreeing_cross_entropy(
