@@ -111,7 +111,7 @@ def test_averaging_at_the_end_and_afterwards_is_the_mean_of_checkpoints(tmp_path
     run = train(small_config(tmp_path, "run", *settings), quiet=True)
     paths = list_checkpoints(run.directory / "checkpoints")[-3:]
     parts = [load_checkpoint(path).tensors["model"] for path in paths]
-    averaged = load_pretrained(average(run.directory, 3, tmp_path / "mean")).model.state_dict()
+    averaged = load_pretrained(average(run.directory, 3, tmp_path / "mean").directory).model.state_dict()
     for name, tensor in averaged.items():
         mean = torch.stack([part[name].double() for part in parts]).mean(0)
         assert (tensor - mean).abs().max() <= 1e-7

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dragoman.cli.metrics import Metrics, OneMetric, metric_of, metrics_of
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -42,6 +43,13 @@ _AIDS = {"datastore": "with its datastore", "right to left": "ranked from right 
 Language = Annotated[
     str | None, typer.Option(help="Two-letter code of the target language.  [default: the model's, or the suffix]")
 ]
+Outputs = Annotated[
+    Path | None,
+    typer.Option(
+        help="Score these lines, wherever they come from (- is standard input); no model is run.", metavar="FILE"
+    ),
+]
+_STDIN = "/dev/stdin"
 
 
 def evaluate(
@@ -50,12 +58,8 @@ def evaluate(
         Path | None, typer.Argument(help="A run or model directory; none with --outputs.", metavar="[MODEL]")
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Source lines.", metavar="FILE")] = None,
-    outputs: Annotated[
-        Path | None, typer.Option(help="Score these lines, wherever they come from; no model is run.", metavar="FILE")
-    ] = None,
-    metric: Annotated[
-        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer.")
-    ] = "bleu,chrf",
+    outputs: Outputs = None,
+    metric: Metrics = None,
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
@@ -78,11 +82,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.evaluation import Metric
     from dragoman.studies import evaluate as run_evaluation
     from dragoman.studies import evaluate_outputs, training_words
 
-    metrics = [Metric(name.strip(), language, lowercase, tokenize) for name in metric.split(",") if name.strip()]
+    metrics = metrics_of(metric or ["bleu,chrf"], language, lowercase, tokenize)
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
     chosen |= {"on_bad_text": on_bad_text, "report": tell}
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -93,7 +96,8 @@ def evaluate(
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
         check_writable(file, [*reference, source, outputs, hypotheses if option == "--report" else None], option)
     if outputs is not None:
-        return _show(evaluate_outputs(outputs, reference, source, **chosen), str(outputs), report, as_json)
+        name, read = ("standard input", _STDIN) if outputs == Path("-") else (str(outputs), outputs)
+        return _show(evaluate_outputs(read, reference, source, **chosen), name, report, as_json)
     assert model is not None
     assert source is not None
     translator, options = open_translator(model, ensemble, settings, named, **how)
@@ -110,7 +114,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
     reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
     source: Annotated[Path | None, typer.Option(help="Source lines, for --breakdown.", metavar="FILE")] = None,
-    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
+    metric: OneMetric = None,
     breakdown: Breakdown = False,
     worst: Annotated[
         int, typer.Option(min=0, help="List so many sentences where either is furthest ahead of the other.")
@@ -123,19 +127,24 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
-    from dragoman.evaluation import Metric, contrast
     from dragoman.evaluation import compare as run_comparison
+    from dragoman.evaluation import contrast
+    from dragoman.evaluation.fitting import resolved
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.studies.judge import check_outputs
     from dragoman.text import guess_language, read_texts
 
+    _check_sources_are_shown(source, breakdown or bool(worst) or report is not None)
     check_writable(report, [first, second, reference, source], "--report")
     read = partial(read_texts, on_bad_text=on_bad_text, tell=tell)
     one, other, right = (list(read(path)) for path in (first, second, reference))
     for path, lines in ((first, one), (second, other)):
         check_outputs(lines, right, file=path)
     sources = None if source is None else list(read(source))
-    how = Metric(metric, language or guess_language([str(reference)]), lowercase, tokenize)
+    asked = metric_of(metric, language, lowercase, tokenize)
+    how, why = resolved(asked.in_language(guess_language([str(reference)])), right)
+    if why:
+        tell(why)
     result = run_comparison(one, other, right, how)
     parts = None
     if breakdown or worst or report is not None:
@@ -161,6 +170,13 @@ def _check_what_to_score(model: Path | None, source: Path | None, outputs: Path 
         raise ConfigError("give a model, or --outputs", found=found, hint="a model is a run or model directory")
     if model is not None and source is None:
         raise ConfigError("a model needs sources", expected="--source")
+
+
+def _check_sources_are_shown(source: Path | None, parts: bool) -> None:
+    from dragoman.errors import ConfigError
+
+    if source is not None and not parts:
+        raise ConfigError("nothing is shown that sources are for", found="--source", hint="add --breakdown or --worst")
 
 
 def _check_no_search(chosen: Mapping[str, object]) -> None:

@@ -112,11 +112,16 @@ def average(
     run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
     last: Annotated[int, typer.Option(help="How many checkpoints, counted from the last.", min=1)],
     out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+    as_json: Json = False,
 ) -> None:
-    """Average a run's last checkpoints into a new model directory."""
+    """Average a run's last checkpoints into a new model directory. A best one kept from long ago is none of them."""
     from dragoman.training import average as run_averaging
 
-    print(run_averaging(run, last, out))
+    made = run_averaging(run, last, out)
+    if as_json:
+        print_json({"directory": str(made.directory), "steps": list(made.steps)})
+        return
+    print(f"{made.directory}: the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
 
 
 def demo(

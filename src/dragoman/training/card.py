@@ -14,6 +14,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.evaluation import doubt_size
 from dragoman.files import json_text, write_bytes
 from dragoman.models.description import DATASTORE
 from dragoman.runs.curves import CURVES
@@ -160,6 +161,8 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
             f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
+            *(f"\nOf {name}: {note}." for name, note in result.notes.items()),
+            *([f"\nMind that {size}."] if rows and (size := doubt_size(len(result.hypotheses))) else []),
             *([_cut(config, result)] if result.cut else []),
             *([] if tuned is None else [_search(config, tuned)]),
             f"{_FLATTERS} {unit} also chose the weights, so these numbers flatter a little; judge on other text",

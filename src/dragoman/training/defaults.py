@@ -34,6 +34,7 @@ import torch
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared, plan_epoch
 from dragoman.errors import ConfigError
+from dragoman.evaluation import fitting_metric
 from dragoman.models import build_model
 from dragoman.models.blueprint import count_numbers
 from dragoman.models.draft import blueprint_of
@@ -44,7 +45,7 @@ from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
-from dragoman.training.tasks import task_of
+from dragoman.training.tasks import dev_bleu, task_of
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,11 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     _choose_directions(choices, data, size, symbols=symbols)
-    metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
+    metric, why = "exact", "the target is a sequence of symbols"
+    if not symbols:
+        judged = data.dev_target[: choices.config.validation.max_sentences]
+        fitting, why = fitting_metric([(line,) for line in judged], dev_bleu(choices.config))
+        metric = fitting.name
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
     if not symbols and decoding.leaves_penalty_open:

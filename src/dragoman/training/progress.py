@@ -29,7 +29,9 @@ class Progress:
         skipped: updates left out because loss or gradient was not finite.
         skipped_in_a_row: such updates just now.
         best: the best validation's value of the metric, larger being better.
-        best_loss: its loss, which decides between equal values.
+        best_loss: its loss.
+        best_rank: what it is compared by, most important first (`Validation.rank`); None in older checkpoints.
+        lowest_loss: of all validations so far.
         best_step: its step.
         averaged: the checkpoints up to that step whose average it was of; 0 where it was of the weights of the step.
         worse_in_a_row: validations since the best one.
@@ -51,6 +53,8 @@ class Progress:
     skipped_in_a_row: int = 0
     best: float | None = None
     best_loss: float | None = None
+    best_rank: list[float] | None = None
+    lowest_loss: float | None = None
     best_step: int = 0
     averaged: int = 0
     worse_in_a_row: int = 0

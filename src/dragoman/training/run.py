@@ -30,12 +30,11 @@ from dragoman.pace import duration
 from dragoman.planning import TimePlan
 from dragoman.runs.curves import draw_if_possible
 from dragoman.shown import html_table
-from dragoman.training.averaging import average_checkpoints
+from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
-    list_checkpoints,
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
@@ -364,7 +363,11 @@ class _Session:
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""
-        paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
+        every = self.config.training.save_every or self.config.validation.every
+        saves, most = last_saves(trainer.checkpoints, every), self.config.training.average_last
+        if len(saves) < most:
+            self.log.line(f"there are only {len(saves)} checkpoints in a row to average, not {most}")
+        paths = saves[-most:]
         own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         trainer.model.load_state_dict(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
@@ -374,7 +377,7 @@ class _Session:
             save_weights(self.directory, trainer.model)
             judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
-        remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
+        remark = f"the average of the checkpoints of {named_steps(paths)}; {'best so far' if better else 'not better'}"
         judge.keep(result, progress.step, "average", remark)
         if better:
             trainer.save()  # what is best must be known if training goes on

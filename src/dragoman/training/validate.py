@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,13 +13,14 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
+from dragoman.evaluation import fitting_metric
 from dragoman.evaluation.metrics import Metric, measure
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
-from dragoman.training.tasks import Model, Task, task_of
+from dragoman.training.tasks import Model, Task, dev_bleu, task_of
 
-# So many references tell whether they are lines of tokens, or of a language without spaces.
-LOOKED_AT = 100
+# What orders validations by each metric; after these the loss. BLEU and exact match may be 0 for long, chrF hardly is.
+ORDER = {"loss": (), "bleu": ("bleu", "chrf"), "chrf": ("chrf",), "exact": ("exact", "chrf")}
 # Training pairs whose loss is measured beside that of the dev set.
 MOST_TRAINING_PAIRS = 1000
 
@@ -39,6 +40,8 @@ class Validation:
         signatures: one per score.
         hypotheses: the translations; or completed, or filled, lines.
         perplexity_name: what e to the loss is called.
+        notes: what the reader of a score should know, where there is something.
+        smoothed: scores that come from smoothing, so that they rank nothing.
         cut: hypotheses that the model did not end, so that they were cut at the limit of the search.
     """
 
@@ -50,6 +53,8 @@ class Validation:
     signatures: dict[str, str]
     hypotheses: list[str]
     perplexity_name: str = "perplexity"
+    notes: dict[str, str] = field(default_factory=dict)
+    smoothed: frozenset[str] = frozenset()
     cut: int = 0
 
     @property
@@ -60,6 +65,16 @@ class Validation:
     def value(self, metric: str) -> float:
         """Return the number that is compared, larger being better."""
         return -self.loss if metric == "loss" else self.scores[metric]
+
+    def rank(self, metric: str) -> tuple[float, ...]:
+        """Return what validations by a metric are ordered by, larger being better.
+
+        First comes the metric, then chrF, each in whole lines of the dev set (100 / lines points): a difference of less
+        is none. A BLEU made by smoothing is 0. What is the same in these is ordered by the loss.
+        """
+        lines = len(self.hypotheses)
+        values = [0.0 if name in self.smoothed else self.scores[name] for name in ORDER[metric]]
+        return (*(float(math.floor(value * lines / 100 + 1e-6)) for value in values), -self.loss)
 
     def numbers(self) -> dict[str, float]:
         """Return all numbers, for the log."""
@@ -89,7 +104,7 @@ def check_validation(config: TrainConfig) -> None:
 
 
 def doubt(data: Prepared, config: TrainConfig) -> str | None:
-    """Return why the BLEU of validations may not mean what it seems to, going by the first references; None if not.
+    """Return why the BLEU of validations may not mean what it seems to, going by the references; None if it does.
 
     Args:
         data: the prepared corpus.
@@ -97,10 +112,11 @@ def doubt(data: Prepared, config: TrainConfig) -> str | None:
     """
     if not config.model.learns_pairs:
         return None
-    lines = data.dev_target[:LOOKED_AT]
+    lines, bleu = data.dev_target[: config.validation.max_sentences], dev_bleu(config)
     references = [(line,) for line in lines]
-    metric = Metric("bleu", config.data.target_language, tokenize=config.validation.tokenize)
-    return measure(metric, lines, references).note
+    if config.validation.metric != bleu.name and fitting_metric(references, bleu)[0].name != bleu.name:
+        return None  # why validations are not judged by it has been said
+    return measure(bleu, lines, references).note
 
 
 def teacher_forced(
@@ -161,5 +177,7 @@ def validate(
         signatures={one.name: one.signature for one in outputs.scores},
         hypotheses=outputs.lines,
         perplexity_name=task.perplexity,
+        notes={one.name: one.note for one in outputs.scores if one.note},
+        smoothed=frozenset(one.name for one in outputs.scores if one.smoothed),
         cut=outputs.cut,
     )

@@ -128,7 +128,7 @@ class Translator(Reopened):
         Raises:
             ConfigError: the models do not have what an option gives weight to.
         """
-        return SearchPlan.of(options, self.backend)
+        return SearchPlan.of(options, self.backend, self.tokenizers.target.decode)
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
         """Return what a search asks besides the left-to-right models: `datastore`, `right to left`."""
@@ -162,7 +162,8 @@ class Translator(Reopened):
         Args:
             texts: any number of strings: a list, a generator, a pandas Series, a NumPy array.
             beam_size: 1 is greedy search; at most 1024.
-            n_best: outputs per text, at most `beam_size` unless sampling.
+            n_best: outputs per text, at most `beam_size` unless sampling; different ones, unless they are drawn, and
+                fewer where wider beams find no more.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt", "power" or "reward".
             min_length: tokens at least.
