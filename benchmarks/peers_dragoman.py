@@ -18,13 +18,13 @@ from dragoman.engines import choose_engine
 from dragoman.engines.native import load_library
 from dragoman.engines.native.model import native_precision
 from dragoman.engines.serial import serial_log_probabilities
+from dragoman.fast import keep_memory, training_hidden
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
 from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.search import SearchRequest, search
 from dragoman.sequences import SourceBatch, TargetBatch, sources_of
 from dragoman.text import TokenizerPair
-from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.step import accumulate_gradients, batch_loss
 from dragoman.translation import Translator
 

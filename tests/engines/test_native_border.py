@@ -23,10 +23,10 @@ from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.running import NativeSearch
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ConfigError
+from dragoman.fast import kernels
 from dragoman.search import Hypothesis, SearchRequest, greedy_search
 from dragoman.sequences import SourceBatch, sources_of
 from dragoman.text.tokenizer import BOS, EOS, PAD
-from dragoman.training.fast import kernels
 from engines.native_models import VOCAB, small_engine, small_model
 
 FOUND = load_library()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dragoman.training.fast.kernels import Kernels, load_kernels
+from dragoman.fast.kernels import Kernels, load_kernels
 
 ROWS = {"cpu": 512}
 ROWS_ELSEWHERE = 8192

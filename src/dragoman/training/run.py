@@ -18,6 +18,7 @@ from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.events import Finished
+from dragoman.fast import keep_few_products
 from dragoman.files import make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
@@ -38,7 +39,6 @@ from dragoman.training.checkpoint import (
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
-from dragoman.training.fast import keep_few_products
 from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog

@@ -9,12 +9,12 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.fast import keep_memory
 from dragoman.models import build_model
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
 from dragoman.training.checkpoint import load_checkpoint
 from dragoman.training.defaults import Choice, complete
-from dragoman.training.fast import keep_memory
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
 from dragoman.training.trainer import Trainer

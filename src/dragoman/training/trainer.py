@@ -17,6 +17,7 @@ from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.errors import ConfigError, DivergenceError
 from dragoman.events import Saved
+from dragoman.fast import keep_memory, module_hidden, training_hidden
 from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
@@ -25,7 +26,6 @@ from dragoman.pace import duration
 from dragoman.planning import LONG, TimePlan, cheaper_plans
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
-from dragoman.training.fast import keep_memory, module_hidden, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Clock, Progress

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from dragoman.config import ModelConfig
 from dragoman.data import Batch, TextBatch
 from dragoman.engines.native import build
+from dragoman.fast import hidden as hidden_module
+from dragoman.fast import module_hidden, training_hidden
+from dragoman.fast.kernels import SETS, Drop, Kernels, draw_drop
 from dragoman.losses.loss import _rows
 from dragoman.losses.r_drop import _block as agreement_rows
 from dragoman.models import blueprint_of, build_model, for_direction
 from dragoman.nn import CausalLM, MaskedLM, MultiHeadAttention, Transformer
 from dragoman.sequences import Direction, SourceBatch, TargetBatch
-from dragoman.training.fast import hidden as hidden_module
-from dragoman.training.fast import module_hidden, training_hidden
-from dragoman.training.fast.kernels import SETS, Drop, Kernels, draw_drop
 from forked import run as in_child
 
 Model = Transformer | CausalLM | MaskedLM

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dragoman.engines.native.library import BAD_ARGUMENT
-from dragoman.training.fast.kernels import FUNCTIONS, Kernels, Layout, attend, attend_back, draw_drop, load_kernels
+from dragoman.fast.kernels import FUNCTIONS, Kernels, Layout, attend, attend_back, draw_drop, load_kernels
 
 FOUND = load_kernels()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="the native library is not compiled")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.training.fast import keep_memory
+from dragoman.fast import keep_memory
 
 # A training in bfloat16, then each of 40 shapes of products twice: oneDNN tells which it had to compile.
 WORK = """

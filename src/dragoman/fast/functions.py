@@ -15,7 +15,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.training.fast.kernels import Drop, Kernels, Layout, attend, attend_back
+from dragoman.fast.kernels import Drop, Kernels, Layout, attend, attend_back
 
 Grads = tuple[Tensor | None, ...]
 

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.data import Batch, TextBatch
+from dragoman.fast.functions import add_norm, cross_attention, feed_forward, self_attention
+from dragoman.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, load_kernels
 from dragoman.models.bidirectional import BidirectionalTransformer, decoder_passes, read_targets
 from dragoman.models.blueprint import Blueprint, NotPlain
 from dragoman.models.reading import describe
@@ -30,8 +32,6 @@ from dragoman.nn import (
     Transformer,
 )
 from dragoman.sequences import TargetBatch
-from dragoman.training.fast.functions import add_norm, cross_attention, feed_forward, self_attention
-from dragoman.training.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, load_kernels
 
 Model = Transformer | CausalLM | MaskedLM
 # Gives vectors at each label of a batch.
