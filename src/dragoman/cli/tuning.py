@@ -99,8 +99,7 @@ def tune(
     if as_json:
         print_json({**result.to_dict(), "saved": save})
         return
-    for line in result.lines():
-        print(line)
+    print(*result.lines(), sep="\n")
     what = "saved" if save else "kept" if result.all_equal else "best"
     print(f"{what}:", _settings_of(result.best.decoding, translator.decoding))
 
