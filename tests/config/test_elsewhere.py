@@ -36,7 +36,6 @@ MEANT = {
     "log_steps": "training.log_every",
     "logging_steps": "training.log_every",
     "disp_freq": "training.log_every",
-    "max_epochs": "training.max_",
     "epochs": "training.max_",
     "num_train_epochs": "training.max_",
     "after_epochs": "training.max_",

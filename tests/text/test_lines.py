@@ -16,6 +16,7 @@ import pytest
 from dragoman.errors import DataError
 from dragoman.text import ReadCounts, count_lines, lines, read_lines, scan_stream
 from dragoman.text.lines import file_hash
+from dragoman.text.opening import is_stream
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -126,8 +127,8 @@ def test_a_pipe_is_read_again_and_again(tmp_path: Path) -> None:
     writer.start()
     assert lines.file_hash(pipe) == hashlib.sha256(data).hexdigest()
     writer.join()
-    assert lines.is_stream(pipe)
-    assert not lines.is_stream(tmp_path)
+    assert is_stream(pipe)
+    assert not is_stream(tmp_path)
     assert lines.count_lines(pipe) == len(texts(pipe)) == 40_000
     assert texts(pipe)[:2] == ["猫", "b"]
 

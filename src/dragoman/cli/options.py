@@ -221,10 +221,11 @@ def input_lines(path: Path | None, output: Path | None = None, on_bad_text: BadT
     Raises:
         DataError: a line of the file is not text and must be: before any is used.
     """
-    from dragoman.text.lines import check_text, count_lines, is_stream, read_texts, stream_texts
+    from dragoman.text.lines import check_text, count_lines, read_texts, stream_texts
+    from dragoman.text.opening import is_stream
 
     if path is not None and str(path) != "-" and is_stream(path):
-        return told(_piped_lines(path, on_bad_text), "lines:", output=output)
+        return told(_pipe_lines(path, on_bad_text), "lines:", output=output)
     if path is None or str(path) == "-":
         stream = cast(BufferedIOBase, sys.stdin.buffer)
         lines = stream_texts(stream, "standard input", on_bad_text=on_bad_text, tell=tell)
@@ -234,7 +235,7 @@ def input_lines(path: Path | None, output: Path | None = None, on_bad_text: BadT
     return told(read_texts(path, on_bad_text=on_bad_text, tell=tell), "lines:", total, output=output)
 
 
-def _piped_lines(path: Path, on_bad_text: BadText) -> Iterator[str]:
+def _pipe_lines(path: Path, on_bad_text: BadText) -> Iterator[str]:
     """Of a pipe, as they come."""
     from dragoman.errors import DataError
     from dragoman.text.lines import stream_texts

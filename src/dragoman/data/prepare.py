@@ -202,9 +202,6 @@ def _build(
     kept_dev = list(drop_texts(dev, counts["dev"]))
     seen = SeenKeys.of(kept_dev) if data.drop_overlap else None
     kept = KeptPairs(corpora.train, data, chosen, seen, counts["train"])
-    if next(iter(kept), None) is None:
-        hint = "what is held out too is left out: data.drop_overlap" if kept.counts.dropped["overlap"] else None
-        raise DataError(f"no training {unit.removesuffix('s')} is left", found=kept.counts, hint=hint)
     plain = tokenizers or corpora.train_tokenizers(kept, config, report)
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 from dragoman.config import DataConfig
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError, DataError
-from dragoman.text.lines import COMPRESSED, BadText, Line, ReadCounts, file_hash, scan_lines
+from dragoman.text.lines import BadText, Line, ReadCounts, file_hash, scan_lines
+from dragoman.text.opening import COMPRESSED
 
 # Two sides whose lengths differ this much more than usual are worth a look.
 SUSPICIOUS_RATIO = 3.0

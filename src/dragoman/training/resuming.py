@@ -74,8 +74,10 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     return make_config({**stored, "out": str(directory)})
 
 
-def _forget_other_lengths(stored: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _forget_other_lengths(stored: dict[str, Any], given: dict[str, Any]) -> None:
     """Where the run is to be longer or shorter than before, what else ended it does not count unless given again."""
+    if any(given.get(name) is not None and given[name] == stored[name] for name in ("max_minutes", "max_epochs")):
+        given.pop("max_steps", None)  # the same command again: what it became is stored
     wanted = {name for name in _LENGTHS if given.get(name) is not None}
     if all(stored[name] == given[name] for name in wanted):
         return

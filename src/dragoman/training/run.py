@@ -284,7 +284,8 @@ class _Session:
         if start is not None:
             given = config.model.to_dict(unset=False)
             kept = {key: value for key, value in given.items() if value is not None}
-            config = config.replace({"model": {**load_pretrained(start).config.as_built().to_dict(), **kept}})
+            base = {**load_pretrained(start).config.as_built().to_dict(), "source_vocab": None, "target_vocab": None}
+            config = config.replace({"model": {**base, **kept}})
         self.config, choices = complete(config, data, device)
         if config.training.max_minutes and (newest is None or config.training.max_steps is None):
             self.most, passed = self.config.training.max_steps, time.perf_counter() - self.began
