@@ -71,7 +71,7 @@ def judge(models: Sequence[Path], part: str, data: Path, test: dict[str, Any]) -
 
 def metric_of(test: dict[str, Any], name: str, language: str | None) -> Metric:
     """Return a metric as a recipe's entry in `tests.toml` asks for it."""
-    return Metric(name, language, test.get("lowercase", False), test.get("tokenize"))
+    return Metric(name, language, test.get("lowercase", False), test.get("tokenize") if name == "bleu" else None)
 
 
 def token_accuracy(run: Path, data: Prepared) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_many_pairs_of_two_sorts_of_symbols_are_matched_unless_told_otherwise(
     assert count("few") == 0
     monkeypatch.setattr(choices, "FEWEST_TO_MATCH", len(WORDS))
     assert count("many") == choices.MATCHES
-    assert "10 pairs of symbols, which the model keeps; data.fuzzy_matches = 0 does without" in said[-3]
+    assert any("10 pairs of symbols, which the model keeps; data.fuzzy_matches = 0 does without" in one for one in said)
     monkeypatch.setattr(choices, "MOST_TO_MATCH", len(WORDS) - 1)
     assert count("too many") == 0
     monkeypatch.setattr(choices, "MOST_TO_MATCH", len(WORDS))

@@ -81,7 +81,8 @@ def test_prepare_reports_and_train_goes_on_from_there(dragoman: Command, corpus:
 
 def test_average_makes_a_model_of_the_last_checkpoints(dragoman: Command, run: Path, tmp_path: Path) -> None:
     found = dragoman("average", run, "--last", 2, "--out", tmp_path / "mean")
-    assert (found.status, found.lines, found.err) == (0, [str(tmp_path / "mean")], "")
+    assert (found.status, found.lines) == (0, [str(tmp_path / "mean")])
+    assert found.err.startswith("the average of the checkpoints of steps ")
     steps = sorted((run / "checkpoints").iterdir())[-2:]
     weights = [load_pretrained_weights(path) for path in steps]
     mean = load_pretrained(tmp_path / "mean").model.state_dict()

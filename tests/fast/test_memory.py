@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 import torch
-from runs import small_config
+from small_runs import small_config
 
 from dragoman.training import train
 

@@ -162,7 +162,7 @@ def test_configurations_from_their_parts(tmp_path: Path) -> None:
     [
         (["bse"], "no such configuration"),
         (["d_modl=3"], "did you mean 'model.d_model'"),
-        (["hidden_size=3"], "'hidden_size' is called 'd_model' here"),
+        (["hidden_size=3"], "'hidden_size' is called 'model.d_model' here"),
         (["max_steps=3"], "only settings of the model"),
         (["d_model=10", "num_heads=3"], "does not divide"),
     ],

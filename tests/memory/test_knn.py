@@ -135,7 +135,7 @@ def test_the_weight_that_suits_held_out_lines_is_found(folder: Path, tmp_path: P
     source.write_text("".join(text + "\n" for text in TEXTS), encoding="utf-8")
     reference.write_text("".join(" ".join(text.split()[::-1]) + "\n" for text in TEXTS), encoding="utf-8")
     translator = exact(folder)
-    own = translator.options({"knn_neighbours": 1, "max_length": 12, "knn_weight": 0.0})
+    own = translator.decoding.replace({"knn_neighbours": 1, "max_length": 12, "knn_weight": 0.0})
     found = tune(
         translator, source, reference, metric="exact", beam_sizes=(1,), knn_weights=(0.01, 0.99),
         right_to_left_weights=(0.0,), decoding=own, samples=9,

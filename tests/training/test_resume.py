@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from runs import digests, events, losses, small_config, train_until_killed
+from small_runs import digests, events, losses, small_config, train_until_killed
 
 from dragoman.config import make_config
 from dragoman.errors import ConfigError, DragomanError, LockedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from runs import digests, losses, small_config, text_config, train_until_killed
+from small_runs import digests, losses, small_config, text_config, train_until_killed
 
 from dragoman.config import all_settings, make_config
 from dragoman.errors import ConfigError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from runs import text_config
+from small_runs import text_config
 
 from dragoman.config import ModelConfig
 from dragoman.data import Prepared, prepare

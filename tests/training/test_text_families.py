@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import digests, events, losses, text_config, train_until_killed, write_text
+from small_runs import digests, events, losses, text_config, train_until_killed, write_text
 
 import dragoman
 from dragoman.config import make_config, read_toml

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from small_runs import events, small_config, write_corpus
 
 from dragoman.errors import ConfigError, DivergenceError, SaveError
 from dragoman.models import load_pretrained
@@ -16,7 +17,6 @@ from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
 from dragoman.training.trainer import Trainer
-from runs import events, small_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from runs import events, small_config, text_config
+from small_runs import events, small_config, text_config
 
 from dragoman.config import make_config
 from dragoman.data import Prepared

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
-        help="Some of bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer; repeatable.  [default: bleu,chrf]"
+        help="Some of bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer; repeatable.  [default: bleu,chrf]",
+        metavar="NAME",
     ),
 ]
 OneMetric = Annotated[
     list[str] | None,
     typer.Option(
         help="One of those of evaluate; auto: bleu, or chrf or exact where most references are too short.  "
-        "[default: auto]"
+        "[default: auto]",
+        metavar="NAME",
     ),
 ]
 

@@ -27,6 +27,7 @@ from dragoman.cli.options import (
     Text,
     make_settings,
     print_json,
+    tell,
 )
 from dragoman.pace import silent
 
@@ -121,7 +122,8 @@ def average(
     if as_json:
         print_json({"directory": str(made.directory), "steps": list(made.steps)})
         return
-    print(f"{made.directory}: the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
+    tell(f"the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
+    print(made.directory)
 
 
 def demo(

@@ -62,28 +62,31 @@ def tell_unknown(
     Args:
         stores: "train" and "dev".
         tokenizers: of both sides.
-        config: names the model whose tokenizers they are, if there is one to start from.
+        config: names the model whose tokenizers they are, if there is one to start from. It can learn nothing from a
+            side of which it knows no token.
         unit: "pairs", or "lines" of a text, which have no source.
         report: takes a line of plain text.
 
     Raises:
-        DataError: every token of a side is unknown.
+        DataError: every token of a side of the training data is unknown to the model to start from.
     """
     base = config.training.init_from
     of = "the vocabulary" if base is None else f"the vocabulary of {base}"
     for part, store in stores.items():
-        for line in _told(part, store, tokenizers, of, unit):
+        for line in _told(part, store, tokenizers, of, unit, refused=base is not None and part == "train"):
             report(line)
 
 
-def _told(part: str, store: TokenStore, tokenizers: TokenizerPair, of: str, unit: str) -> Iterator[str]:
+def _told(
+    part: str, store: TokenStore, tokenizers: TokenizerPair, of: str, unit: str, *, refused: bool
+) -> Iterator[str]:
     sides = [("target", store.tokens("target"), tokenizers.target)]
     if unit == "pairs":
         sides.insert(0, ("source", store.tokens("source"), tokenizers.source))
     for side, ids, tokenizer in sides:
         found = count_unknown(ids, tokenizer)
         share = found.unknown / max(1, found.tokens)
-        if found.tokens and found.unknown == found.tokens:
+        if refused and found.tokens and found.unknown == found.tokens:
             raise DataError(
                 f"every {side} token of {part} is unknown to {of}",
                 expected="text in the language, script and units (words, characters) that the vocabulary is of",

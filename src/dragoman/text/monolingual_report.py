@@ -32,7 +32,9 @@ class TextReport(Report):
         duplicate_lines: exact repetitions of an earlier line, empty ones aside.
         dev: the held-out lines, if there are any.
         test: the test lines, if they were named (only to be compared with training).
-        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
+        drop_duplicates: the setting of data; nothing is said of what it sees to.
+        drop_overlap: likewise.
+        normalize: the setting of tokenizers, likewise.
     """
 
     line_count: int
@@ -81,7 +83,9 @@ def text_report(
         train: the lines (`TextCorpus`).
         dev: held-out lines, compared with the training lines.
         test: test lines, compared likewise.
-        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
+        drop_duplicates: the setting of data; nothing is said of what it sees to.
+        drop_overlap: likewise.
+        normalize: the setting of tokenizers, likewise.
 
     Raises:
         DataError: a file cannot be read as text.

@@ -60,7 +60,9 @@ class CorpusReport(Report):
         swapped: pairs whose two sides were probably exchanged.
         dev: the held-out pairs, if there are any.
         test: the test pairs, if they were named (only to be compared with training).
-        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
+        drop_duplicates: the setting of data; nothing is said of what it sees to.
+        drop_overlap: likewise.
+        normalize: the setting of tokenizers, likewise.
         header: a first line that names the columns, and its file.
     """
 
@@ -142,7 +144,9 @@ def corpus_report(
         train: pairs that can be iterated again (`ParallelCorpus`).
         dev: held-out pairs, compared with the training pairs.
         test: test pairs, compared likewise.
-        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
+        drop_duplicates: the setting of data; nothing is said of what it sees to.
+        drop_overlap: likewise.
+        normalize: the setting of tokenizers, likewise.
 
     Raises:
         DataError: a file cannot be read as text.

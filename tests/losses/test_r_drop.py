@@ -19,7 +19,7 @@ from dragoman.models import build_model
 from dragoman.sequences import SourceBatch, TargetBatch
 from dragoman.training import r_drop, train
 from dragoman.training.step import batch_loss
-from runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
+from small_runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
 
 pytestmark = pytest.mark.arithmetic
 
