@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import os
 import random
@@ -239,6 +240,22 @@ def test_many_wait_without_blocking_the_event_loop(scheduler: Scheduler) -> None
     for [one], other in zip(found, scheduler.translator.translate(texts), strict=True):
         same(one, other)
     until(lambda: not any(lane.is_busy for lane in scheduler._lanes))
+
+
+def test_a_translator_translates_asynchronously_and_is_pickled_without_its_scheduler(translator: Translator) -> None:
+    texts = small.sentences(6, seed=12)
+
+    async def both() -> list[list[Translation]]:
+        return await asyncio.gather(*(translator.translate_async([text]) for text in texts))
+
+    for [one], other in zip(asyncio.run(both()), translator.translate(texts), strict=True):
+        same(one, other)
+    first = translator.scheduler()
+    assert translator.scheduler() is first
+    assert copy.deepcopy(first) is None
+    first.close()
+    assert translator.scheduler() is not first
+    translator.scheduler().close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
