@@ -134,7 +134,6 @@ def compare(
     from dragoman.studies.judge import check_outputs
     from dragoman.text import guess_language, read_texts
 
-    _check_sources_are_shown(source, breakdown or bool(worst) or report is not None)
     check_writable(report, [first, second, reference, source], "--report")
     read = partial(read_texts, on_bad_text=on_bad_text, tell=tell)
     one, other, right = (list(read(path)) for path in (first, second, reference))
@@ -170,13 +169,6 @@ def _check_what_to_score(model: Path | None, source: Path | None, outputs: Path 
         raise ConfigError("give a model, or --outputs", found=found, hint="a model is a run or model directory")
     if model is not None and source is None:
         raise ConfigError("a model needs sources", expected="--source")
-
-
-def _check_sources_are_shown(source: Path | None, parts: bool) -> None:
-    from dragoman.errors import ConfigError
-
-    if source is not None and not parts:
-        raise ConfigError("nothing is shown that sources are for", found="--source", hint="add --breakdown or --worst")
 
 
 def _check_no_search(chosen: Mapping[str, object]) -> None:

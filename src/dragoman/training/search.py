@@ -64,7 +64,7 @@ def tune_search(
         metric=metric,
     )
     sure = [one for one in tuned.trials if one.against is None or one.against.p_randomisation <= SURE]
-    chosen = max(sure, key=lambda one: one.score.rank)
+    chosen = max(sure, key=lambda one: one.score.value)
     penalty = chosen.decoding.length_penalty
     config = config.replace({"decoding": config.decoding.replace({"length_penalty": penalty})})
     save_decoding(directory, config.decoding)

@@ -13,8 +13,7 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
-from dragoman.evaluation import fitting_metric
-from dragoman.evaluation.metrics import Metric, measure
+from dragoman.evaluation.metrics import Metric, count_tokens, measure, short_references
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, dev_bleu, task_of
@@ -69,12 +68,14 @@ class Validation:
     def rank(self, metric: str) -> tuple[float, ...]:
         """Return what validations by a metric are ordered by, larger being better.
 
-        First comes the metric, then chrF, each in whole lines of the dev set (100 / lines points): a difference of less
-        is none. A BLEU made by smoothing is 0. What is the same in these is ordered by the loss.
+        First comes the metric, then chrF. BLEU and chrF are taken in steps of one line's share, 100 / lines points: a
+        difference of less is none, as it is for exact match by itself. A BLEU made by smoothing is 0. What is the same
+        in these is ordered by the loss.
         """
-        lines = len(self.hypotheses)
-        values = [0.0 if name in self.smoothed else self.scores[name] for name in ORDER[metric]]
-        return (*(float(math.floor(value * lines / 100 + 1e-6)) for value in values), -self.loss)
+        step = 100 / max(1, len(self.hypotheses))
+        values = {name: 0.0 if name in self.smoothed else self.scores[name] for name in ORDER[metric]}
+        parts = (value if name == "exact" else math.floor(value / step + 1e-6) for name, value in values.items())
+        return (*map(float, parts), -self.loss)
 
     def numbers(self) -> dict[str, float]:
         """Return all numbers, for the log."""
@@ -114,9 +115,10 @@ def doubt(data: Prepared, config: TrainConfig) -> str | None:
         return None
     lines, bleu = data.dev_target[: config.validation.max_sentences], dev_bleu(config)
     references = [(line,) for line in lines]
-    if config.validation.metric != bleu.name and fitting_metric(references, bleu)[0].name != bleu.name:
-        return None  # why validations are not judged by it has been said
-    return measure(bleu, lines, references).note
+    note = measure(bleu, lines, references).note
+    # Where validations are not judged by it for that, it has been said.
+    said = config.validation.metric != bleu.name and note == short_references(count_tokens(bleu, references))
+    return None if said else note
 
 
 def teacher_forced(
