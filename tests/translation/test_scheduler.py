@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
 
 from dragoman.config import DecodingConfig
@@ -24,11 +26,18 @@ from dragoman.translation.call import Progress, _before_repeats
 from dragoman.translation.scheduler import Limits, OverloadError, Scheduler
 from end_to_end import small
 
+
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For thousands of steps whose shapes other tests check: four times as fast."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
 native = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
 CIRCLES = {"max_length": None, "max_length_factor": 3.0, "max_length_offset": 12, "loop_guard": 1}
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"beam_size": 1},
-    {"beam_size": 3, "n_best": 2},
+    {"beam_size": 3, "n_best": 2, "max_length": 4},
     {"beam_size": 4, "length_penalty": 0.4, "min_length": 3},
     {"beam_size": 2, **CIRCLES},
     {"beam_size": 2, "no_repeat_ngram": 2, "max_length": 5},
@@ -73,7 +82,7 @@ def same(found: Translation, expected: Translation) -> None:
 def test_calls_with_any_options_that_come_at_any_time_get_what_they_get_alone(scheduler: Scheduler) -> None:
     draw, texts = random.Random(3), [*small.sentences(30, seed=4), "", "  "]
     asked = []
-    for _ in range(60):
+    for _ in range(40):
         some = draw.sample(texts, draw.choice([1, 1, 1, 2, 9]))
         options = scheduler.translator.options(draw.choice([*OPTIONS, DRAWN]))
         prefixes = None if draw.random() < 0.7 else [draw.choice(["", "ba"]) for _ in some]
@@ -239,6 +248,22 @@ def test_many_wait_without_blocking_the_event_loop(scheduler: Scheduler) -> None
     for [one], other in zip(found, scheduler.translator.translate(texts), strict=True):
         same(one, other)
     until(lambda: not any(lane.is_busy for lane in scheduler._lanes))
+
+
+def test_a_translator_translates_asynchronously_and_is_pickled_without_its_scheduler(translator: Translator) -> None:
+    texts = small.sentences(6, seed=12)
+
+    async def both() -> list[list[Translation]]:
+        return await asyncio.gather(*(translator.translate_async([text]) for text in texts))
+
+    for [one], other in zip(asyncio.run(both()), translator.translate(texts), strict=True):
+        same(one, other)
+    first = translator.scheduler()
+    assert translator.scheduler() is first
+    assert copy.deepcopy(first) is None
+    first.close()
+    assert translator.scheduler() is not first
+    translator.scheduler().close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

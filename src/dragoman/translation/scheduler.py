@@ -105,6 +105,15 @@ class Scheduler:
         self._finisher = ThreadPoolExecutor(1, thread_name_prefix="dragoman-finish")
         self._thread = self._start()
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Leave it behind where its translator is pickled or copied: another one is made there."""
+        return type(None), ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes calls: it was not closed, and this is the process that it was made in."""
+        return not self._closing and self._pid == os.getpid()
+
     @property
     def waiting(self) -> tuple[int, int]:
         """How many calls are not over, and the tokens of their sources, times their beams."""

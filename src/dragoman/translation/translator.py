@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig, Placement
+from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
 from dragoman.given import as_texts, check_series, each_text
 from dragoman.models.description import Languages
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from dragoman.memory.datastore import Datastore
     from dragoman.nn import Transformer
+    from dragoman.translation.scheduler import Scheduler
 
 
 class Translator(Reopened):
@@ -53,6 +55,8 @@ class Translator(Reopened):
         backend: what runs the models.
     """
 
+    _scheduler: Scheduler | None
+
     def __init__(
         self,
         models: Sequence[Transformer] | Backend,
@@ -70,6 +74,7 @@ class Translator(Reopened):
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
+        self._making, self._scheduler = OneAtATime(), None
 
     @classmethod
     def from_pretrained(
@@ -245,6 +250,46 @@ class Translator(Reopened):
     ) -> list[Translation]:
         """Return what was found for some texts, best first for each, as translations in their order."""
         return tell(self.tokenizers, self.backend.align, asked, found, alignments=alignments)
+
+    async def translate_async(
+        self,
+        texts: Iterable[str],
+        options: DecodingConfig | None = None,
+        *,
+        prefixes: Iterable[str] | None = None,
+        alignments: bool = False,
+        seconds: float | None = None,
+    ) -> list[Translation]:
+        """Translate as `translate_with` does, without blocking the event loop, beside other calls that are running.
+
+        Cancelling the task frees what it takes at the next step. The searches run on one thread of their own.
+
+        Args:
+            texts: any number of strings.
+            options: the model's own if None.
+            prefixes: one string per text that its output must begin with; "" for none.
+            alignments: also tell which source piece each output piece looked at most.
+            seconds: of waiting and work at most.
+
+        Raises:
+            TimeoutError: it took longer.
+            OverloadError: too many calls wait already.
+            ConfigError: as `translate_with`.
+            DataError: likewise.
+        """
+        given = None if prefixes is None else as_texts(prefixes, "prefixes")
+        return await self.scheduler().translate(
+            as_texts(texts), options, prefixes=given, alignments=alignments, seconds=seconds
+        )
+
+    def scheduler(self) -> Scheduler:
+        """Return what `translate_async` shares its searches by: one for each process, made when it is first asked."""
+        from dragoman.translation.scheduler import Scheduler
+
+        with self._making:
+            if self._scheduler is None or not self._scheduler.is_open:
+                self._scheduler = Scheduler(self)
+            return self._scheduler
 
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
