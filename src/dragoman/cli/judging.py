@@ -198,6 +198,7 @@ def _described(result: Evaluation, name: str) -> str:
 
 def info(model: Model, as_json: Json = False) -> None:
     """Tell what a model directory holds. Shape, vocabularies, languages, decoding, engine, checkpoints."""
+    from dragoman.errors import escaped
     from dragoman.training import describe_model
 
     found = describe_model(model)
@@ -208,7 +209,7 @@ def info(model: Model, as_json: Json = False) -> None:
         if isinstance(value, dict) and value:
             print(f"{key}:")
             for name, entry in value.items():
-                print(f"  {name} = {entry}")
+                print(f"  {escaped(str(name))} = {escaped(str(entry))}")
         else:
             text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
-            print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {text}")
+            print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {escaped(str(text))}")

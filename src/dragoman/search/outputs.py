@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-_BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
+from dragoman.errors import escaped
+
+# What would end a line, and what would steer a terminal; a TAB is text.
+_STEERING = {code: escaped(chr(code)) for code in (*range(32), *range(127, 160)) if code != 9}
+_BREAKS = {**_STEERING, 0: " ", 10: " ", 13: " "}
 
 
 def one_line(text: str) -> str:
-    """Return a text that cannot end its line early: line breaks become blanks."""
+    r"""Return a text that cannot end its line early: line breaks become blanks, control characters read as `\x1b`."""
     return text.translate(_BREAKS)
 
 

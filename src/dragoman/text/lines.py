@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import stat
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
@@ -25,6 +25,7 @@ BadText = Literal["stop", "replace", "skip"]
 MAX_LINE_BYTES = 16 * 2**20
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
+_MOST_CHARACTERS = 2 << 20  # of lines that wait for each other
 
 
 class Line(NamedTuple):
@@ -36,10 +37,23 @@ class Line(NamedTuple):
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the same items, `size` at a time, as they come."""
-    stream = iter(items)
-    while chunk := list(islice(stream, size)):
+    """Yield the same items, `size` at a time, as they come; fewer where they have very many characters together."""
+    chunk: list[T] = []
+    held = 0
+    for item in items:
+        chunk.append(item)
+        held += _characters(item)
+        if len(chunk) == size or held >= _MOST_CHARACTERS:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
         yield chunk
+
+
+def _characters(item: object) -> int:
+    if isinstance(item, str):
+        return len(item)
+    return sum(map(_characters, item)) if isinstance(item, tuple) else 0
 
 
 @dataclass
@@ -166,6 +180,11 @@ def count_lines(path: str | Path) -> int:
     return ends + (not last.endswith(b"\n"))
 
 
+def _unblocked(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def file_hash(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes as they lie on disk, in hex: what `sha256sum` prints.
 
@@ -173,7 +192,9 @@ def file_hash(path: str | Path) -> str:
         DataError: it cannot be read.
     """
     try:
-        with open(path, "rb") as stream:
+        with open(path, "rb", opener=_unblocked) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):  # a device has no end
+                raise DataError("not a regular file", file=path)
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError("cannot read the file", file=path, found=error.strerror) from error

@@ -14,7 +14,8 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
-from dragoman.files import json_text, write_bytes
+from dragoman.errors import ModelError
+from dragoman.files import json_text, opened, write_bytes
 from dragoman.models.description import DATASTORE
 from dragoman.studies import Trial, Tuning
 from dragoman.text.tokenizer_pair import MATCHES
@@ -73,6 +74,7 @@ _BOTH_DIRECTIONS = """ Targets were learned right to
 left too{}, and what a beam finds is ranked by both directions."""
 # How a card begins to tell of its search, and what comes after that.
 _SEARCHES, _FLATTERS = "`translate` searches with", "\nThe held-out"
+_MOST = 1 << 24  # bytes of a card
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -182,7 +184,11 @@ def retell_search(directory: Path, chosen: Trial) -> None:
         chosen: the search that `translate` uses from now on, and what it reached.
     """
     path = directory / "README.md"
-    card = path.read_text(encoding="utf-8") if path.exists() else ""
+    try:
+        with opened(path) as file:
+            card = file.read(_MOST).decode("utf-8", errors="surrogateescape")
+    except ModelError:  # none there, or no file of ours
+        return
     told = _searched(chosen, "found by `tune`", "held-out lines")
     before = re.search(re.escape(_SEARCHES) + r".*?`\.(?=\n)", card, re.DOTALL)
     if before is not None:
@@ -191,7 +197,7 @@ def retell_search(directory: Path, chosen: Trial) -> None:
         card = card.replace(_FLATTERS, f"\n{told}\n{_FLATTERS}", 1)
     else:
         return
-    write_bytes(path, card.encode())
+    write_bytes(path, card.encode("utf-8", errors="surrogateescape"))
 
 
 def _use(config: TrainConfig, directory: Path) -> str:

@@ -10,13 +10,17 @@ from pathlib import Path
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
 from dragoman.models.pretrained import save_weights
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.log import RunLog
-from dragoman.training.progress import Attempts, Progress
+from dragoman.training.progress import Attempts, Progress, diverged
+from dragoman.training.signals import StopSignals
 from dragoman.training.tasks import Model
 from dragoman.training.validate import Validation, validate
+
+HYPOTHESES = "hypotheses"  # where outputs of validations lie
 
 
 class Judge:
@@ -56,14 +60,23 @@ class Judge:
         """Validate the model as it is."""
         return validate(self.model, self.data, self.config, self.autocast)
 
-    def judge(self, progress: Progress) -> bool:
-        """Validate, keep the weights if they are the best so far, and say so; whether they are."""
+    def judge(self, progress: Progress, stop: StopSignals) -> bool:
+        """Validate, keep the weights if they are the best so far, and say so; whether they are.
+
+        Raises:
+            DivergenceError: the model gives NaN.
+            StopError: a signal came while the model was validated.
+        """
         began = time.perf_counter()
         with self.evaluated():
-            result = self.measure()
-            better = self.is_better(result, progress) and self.attempts.write(
-                "weights", lambda: save_weights(self.directory, self.model)
-            )
+            try:
+                with stop.interruptible():
+                    result = self.measure()
+            except ModelError as error:
+                raise diverged(self.directory, "the model cannot be validated", f"{error.message} at update "
+                               f"{progress.step}") from error  # fmt: skip
+            best = self.is_better(result, progress)
+            better = best and self.attempts.write("weights", lambda: save_weights(self.directory, self.model))
         progress.validated = progress.step
         if better:
             self.set_best(result, progress)
@@ -71,6 +84,8 @@ class Judge:
         else:
             progress.worse_in_a_row += 1
         remark = "best so far" if better else f"best was step {progress.best_step:,}"
+        if best and not better:
+            remark = "the best so far, but not kept: it could not be written"
         self.keep(result, progress.step, f"step-{progress.step:08d}", remark)
         self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
         if self.is_out_of_patience(progress):
@@ -98,7 +113,7 @@ class Judge:
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""
         text = "".join(line.replace("\n", " ") + "\n" for line in result.hypotheses)
-        folder = self.directory / "hypotheses"
+        folder = self.directory / HYPOTHESES
         self.attempts.write("hypotheses", lambda: _write_text(folder / f"{name}.txt", text))
         self.log.event("validation", step, {"of": name, **result.numbers(), "signatures": result.signatures})
         perplexity = f"{result.perplexity_name.replace('_', '-')} {result.perplexity:.2f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import torch
 from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
-from dragoman.errors import ConfigError, DragomanError, ModelError
-from dragoman.files import make_directory, remove_temporaries
+from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
+from dragoman.files import check_own_directory, json_text, make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.description import DATASTORE, load_tokenizers
+from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
@@ -28,15 +29,16 @@ from dragoman.training.checkpoint import (
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.fast import keep_few_products
+from dragoman.training.judging import HYPOTHESES
 from dragoman.training.lock import RunLock
-from dragoman.training.log import RunLog
+from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
 from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
-from dragoman.training.signals import StopSignals
+from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation, doubt
 from dragoman.translation import Translator
@@ -118,6 +120,7 @@ def train(
 
 
 def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
+    _check_text(config)
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -137,30 +140,60 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
         check_meant(config, config.model.family)
         check_validation(config)
     make_directory(directory)
+    for name in (CHECKPOINTS, HYPOTHESES, BOARD, "data"):
+        check_own_directory(directory / name)
     with RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
             try:
-                return _Session(config, directory, log, given_files).train()
+                with StopSignals(quiet=quiet) as stop:
+                    return _Session(config, directory, log, given_files, stop).train()
             except DragomanError:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
 
 
+def _check_text(config: TrainConfig) -> None:
+    """Refuse names that no file of settings could hold.
+
+    Raises:
+        ConfigError: one is no text.
+    """
+    try:
+        json_text(config.to_dict()).encode()
+    except UnicodeEncodeError as error:
+        found = ascii(error.object[max(0, error.start - 20) : error.end])
+        raise ConfigError("a setting is not text", expected="UTF-8", found=found) from error
+
+
 class _Session:
     """One start of a training: everything between the settings and the trainer."""
 
-    def __init__(self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str]) -> None:
-        self.config, self.directory, self.log, self.given_files = config, directory, log, given_files
+    def __init__(
+        self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str], stop: StopSignals
+    ) -> None:
+        self.config, self.directory, self.log, self.given_files, self.stop = config, directory, log, given_files, stop
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
+        try:
+            with self.stop.interruptible():
+                ready = self._begin()
+        except KeyboardInterrupt:
+            if self.stop.received is None:
+                raise
+            self.log.line("stopped before training began")
+            return Run(self.directory, self.config, Progress(), self.stop.exit_status)
+        return self._run(ready) if isinstance(ready, Trainer) else ready
+
+    def _begin(self) -> Trainer | Run:
+        """Everything before the first update; the run, if there is nothing to train."""
         if self.config.training.threads is not None:
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
-            return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
+            return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare, self.stop))
         if self.config.training.datastore:
             searching_library()  # before the training, not after it
         device = choose_device(self.config.training.device)
@@ -191,7 +224,7 @@ class _Session:
                     trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
                     self._remember(trainer)
                 return Run(self.directory, self.config, trainer.progress)
-        return self._run(trainer)
+        return trainer
 
     def _check_untrained(self) -> None:
         """Refuse to train anew over a finished model whose checkpoints are gone."""
@@ -202,15 +235,17 @@ class _Session:
 
     def _run(self, trainer: Trainer) -> Run:
         progress = trainer.progress
-        with StopSignals() as stop:
-            if not progress.finished:
-                (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
-                trainer.run(stop)
-            if progress.finished:
+        ended, stop = False, self.stop
+        if not progress.finished:
+            (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
+            trainer.run(stop)
+        if progress.finished:
+            with suppress(StopError), stop.interruptible():
                 self._finish(trainer)
-            elif stop.received is not None:
-                self.log.line(f"stopped at step {progress.step:,}; --resume goes on from there")
-        return Run(self.directory, self.config, progress, 0 if progress.finished else stop.exit_status)
+                ended = True
+        if not ended:
+            self.log.line(f"stopped at step {progress.step:,}; --resume goes on from there")
+        return Run(self.directory, self.config, progress, 0 if ended else stop.exit_status)
 
     def _start(self) -> Path | None:
         """The run or model to begin from, if any."""
@@ -274,7 +309,7 @@ class _Session:
         """Write down what a model directory holds besides its weights."""
         languages = Languages(source=data.languages[0], target=data.languages[1])
         save_config(self.directory, self.config.model, self.config.decoding, languages)
-        data.tokenizers.save(self.directory)
+        save_tokenizers(self.directory, data.tokenizers)
         write_toml(self.config, self.directory / SETTINGS_FILE)
 
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
@@ -302,6 +337,7 @@ class _Session:
 
     def _finish(self, trainer: Trainer) -> None:
         progress = trainer.progress
+        self._check_kept(trainer)
         if self.config.training.average_last > 1:
             self._average(trainer)
         kept = f"the model of step {progress.best_step:,}"
@@ -315,6 +351,22 @@ class _Session:
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
+
+    def _check_kept(self, trainer: Trainer) -> None:
+        """Make sure that there are weights to end with: those of the best validation may not have been written.
+
+        Raises:
+            SaveError: they cannot be written now either.
+        """
+        file = self.directory / WEIGHTS
+        if file.exists():
+            return
+        try:
+            with trainer.judge.evaluated():
+                save_weights(self.directory, trainer.model)
+        except OSError as error:
+            hint = "make room, and --resume ends the run"
+            raise SaveError("the model could not be written", file=file, found=error.strerror, hint=hint) from error
 
     def _remember(self, trainer: Trainer) -> None:
         """The datastore of the training pairs for the kept model."""
@@ -331,9 +383,9 @@ class _Session:
         trainer.model.load_state_dict(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
         result = judge.measure()
-        better = judge.is_better(result, progress)
+        best = judge.is_better(result, progress)
+        better = best and trainer.attempts.write("weights", lambda: save_weights(self.directory, trainer.model))
         if better:
-            save_weights(self.directory, trainer.model)
             judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
         remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"

@@ -6,6 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,8 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
-from dragoman.errors import ConfigError, DivergenceError
-from dragoman.files import write_bytes
+from dragoman.errors import ConfigError
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.pace import duration
 from dragoman.training.averaging import ExponentialMovingAverage
@@ -25,10 +25,10 @@ from dragoman.training.fast import keep_memory, module_hidden, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
 from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
-from dragoman.training.progress import Attempts, Progress
+from dragoman.training.progress import Attempts, Progress, diverged
 from dragoman.training.schedule import learning_rate
 from dragoman.training.seeding import seed_all
-from dragoman.training.signals import StopSignals
+from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.step import Sums, accumulate_gradients, autocast
 from dragoman.training.tasks import Model, task_of
 
@@ -97,7 +97,7 @@ class Trainer:
         """Train until the end of the budget, of patience, or until a signal comes.
 
         Raises:
-            DivergenceError: ten updates in a row were not finite.
+            DivergenceError: ten updates in a row were not finite, or weights are not.
             SaveError: three checkpoints in a row could not be written.
         """
         assert self.settings.max_steps is not None
@@ -192,15 +192,22 @@ class Trainer:
         self.log.event("skipped", step, {"loss": str(loss), "gradient_norm": str(norm)})
         if progress.skipped_in_a_row < MAX_SKIPPED_IN_A_ROW:
             return
-        file = self.directory / "diverged.txt"
         rows = "\n".join(" ".join(map(str, batch.tolist())) for batch in micro_batches)
-        write_bytes(file, f"update {step}, training pairs of each micro-batch:\n{rows}\n".encode())
-        raise DivergenceError(
-            f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite",
-            file=file,
-            found=f"loss {loss}, gradient norm {norm} at update {step}",
-            hint="lower training.learning_rate, lengthen training.warmup_steps, or look at the pairs listed there",
-        )
+        raise diverged(
+            self.directory, f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite",
+            f"loss {loss}, gradient norm {norm} at update {step}", f"training pairs of each micro-batch:\n{rows}\n",
+        )  # fmt: skip
+
+    def _check_finite(self) -> None:
+        """Refuse to judge or keep weights with which nothing can be computed any more.
+
+        Raises:
+            DivergenceError: there is one that is no number, or infinite.
+        """
+        for name, parameter in self.model.named_parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                found = f"{name} at update {self.progress.step}"
+                raise diverged(self.directory, "weights are not finite", found)
 
     def _tell(self, since: _Clock) -> None:
         step, settings = self.progress.step, self.settings
@@ -240,7 +247,9 @@ class Trainer:
         self.log.advance(step)
         better = False
         if stop.received is None and progress.validated != step and (self.is_over() or step % every == 0):
-            better = self.judge.judge(progress)
+            self._check_finite()
+            with suppress(StopError):  # the step is then validated when the run goes on
+                better = self.judge.judge(progress, stop)
         if progress.validated == step and self.is_over():
             progress.finished = True
         due = step % (self.settings.save_every or every) == 0 or progress.finished or stop.received is not None
@@ -256,6 +265,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint, and weights that can be translated with if there are none yet."""
         progress = self.progress
+        self._check_finite()
         tensors: dict[str, dict[str, Tensor]] = {
             "model": dict(self.model.state_dict()),
             "optimizer": optimizer_state(self.optimizer, self.model),

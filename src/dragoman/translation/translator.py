@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
 from dragoman.errors import ConfigError, DataError
-from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
-from dragoman.models.sums import check_aside
+from dragoman.models.description import DATASTORE, Languages, load_tokenizers, read_config
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import Guarded, is_finished
 from dragoman.search.hypothesis import Hypothesis
@@ -83,15 +82,14 @@ class Translator:
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         config, decoding, languages = read_config(paths[0])
-        await_check = check_aside(paths[0] / WEIGHTS)
         alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
         placement = Placement(device, engine, precision)
+        tokenizers = load_tokenizers(paths[0], config)  # before the weights, which are larger
         opened = open_torch_free(paths[0], config, placement) if alone else None
         if opened is not None:
-            tokenizers = load_tokenizers(paths[0], config)
-            await_check()
+            opened.await_check()
             backend = Backend(
-                partial(_load, paths, placement), whole=opened[0], reason=opened[1],
+                partial(_load, paths, placement), whole=opened.searcher, reason=opened.reason,
                 learned_right_to_left=bool(config.right_to_left),
             )  # fmt: skip
             return cls(backend, tokenizers, decoding, languages)
@@ -223,9 +221,10 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
         plan = self.plan(options)
-        sources = [self.tokenizers.encode_source(text) if text.strip() else Source(()) for text in texts]
+        most = options.max_source_length
+        sources = [self.tokenizers.encode_source(text, most) if text.strip() else Source(()) for text in texts]
         forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
-        cut = [source.cut(options.max_source_length) for source in sources]
+        cut = [source.cut(most) for source in sources]
         batches = list(self._batches([source.width for source in cut], options))
         asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
         results: list[Translation | None] = [None] * len(texts)
@@ -304,8 +303,10 @@ class Translator:
         """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
         from dragoman.text.lines import chunks
 
-        for number, some in enumerate(chunks(pairs, chunk)):
-            yield from self.score(*map(list, zip(*some, strict=True)), first=number * chunk)
+        done = 0
+        for some in chunks(pairs, chunk):
+            yield from self.score(*map(list, zip(*some, strict=True)), first=done)
+            done += len(some)
 
     def _forced(self, prefix: str) -> list[int]:
         """The ids of a prefix; an unknown word among them would be written as a replacement character.
