@@ -282,7 +282,7 @@ def unquoted(path: Path) -> Iterator[None]:
     try:
         yield
     except DragomanError as error:
-        if not path.is_symlink():
+        if not (path.is_symlink() and path.is_file()):
             raise
         hint = "it is a link: look at what it leads to"
         raise type(error)("cannot be used as a file of a model", file=path, hint=hint) from None

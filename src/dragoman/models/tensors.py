@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import ModelError
-from dragoman.files import check_filled, opened, parse_json, write_bytes
+from dragoman.files import check_filled, opened, parse_json, unquoted, write_bytes
 from dragoman.models.stored import MAX_HEADER_BYTES, MAX_TENSORS
 from dragoman.models.sums import check_pieces, with_sum
 
@@ -56,6 +56,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, it has more than `MAX_TENSORS`
             tensors, is not what its sum says, or is mostly holes.
     """
+    with unquoted(path):
+        return _tensors(path)
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
     check_filled(path)
     data, metadata = _read(path)
     try:

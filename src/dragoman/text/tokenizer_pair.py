@@ -192,10 +192,11 @@ class TokenizerPair:
         """
         folder = Path(directory)
         for name, told in (sums or {}).items():
-            if (folder / name).exists() and (found := sum_of(folder / name)) != told:
-                hint = "get the file anew: it belongs to the model"
-                raise DataError("damaged: wrong content", file=folder / name, expected=f"SHA-256 {told}",
-                                found=f"SHA-256 {found}", hint=hint)  # fmt: skip
+            path, hint = folder / name, "get the file anew: it belongs to the model"
+            with unquoted(path):
+                if path.exists() and (found := sum_of(path)) != told:
+                    raise DataError("damaged: wrong content", file=path, expected=f"SHA-256 {told}",
+                                    found=f"SHA-256 {found}", hint=hint)  # fmt: skip
         joint = _load(folder, "")
         source, target = _load(folder, ".source"), _load(folder, ".target")
         if joint is not None and source is None and target is None:
