@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 
 from dragoman.errors import DataError, ModelError
-from dragoman.files import MAX_SETTINGS_BYTES, flush_directory, opened, read_json, sum_of, write_new_file
+from dragoman.files import (
+    MAX_SETTINGS_BYTES,
+    flush_directory,
+    opened,
+    read_json,
+    sealed,
+    sum_of,
+    unsealed,
+    write_new_file,
+)
 
 FORMAT = 1
 SIDES = ("source", "target")
@@ -166,7 +175,7 @@ def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
             write_new_file(directory / f"{side}.offsets", offsets)
             facts[f"{side}.offsets"] = {"bytes": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
     description = {"format": FORMAT, "pairs": count, "dtype": _DTYPES[typecode], "files": facts}
-    write_new_file(directory / "store.json", (json.dumps(description, indent=2) + "\n").encode())
+    write_new_file(directory / "store.json", (json.dumps(sealed(description), indent=2) + "\n").encode())
     flush_directory(directory)
 
 
@@ -196,7 +205,7 @@ class _SideWriter:
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        description = read_json(path, limit=MAX_SETTINGS_BYTES)
+        description = unsealed(read_json(path, limit=MAX_SETTINGS_BYTES), path)
         files = {f"{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")}
         sound = (
             description["format"] == FORMAT

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, SaveError
 from dragoman.files import json_text, open_append, opened, remove, write_bytes
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ class RunLog:
 
     def __enter__(self) -> RunLog:
         self._metrics = open_append(self.directory / METRICS)
-        self._text = open_append(self.directory / TEXT)
+        try:
+            self._text = open_append(self.directory / TEXT)
+        except SaveError:
+            self._metrics.close()
+            raise
         return self
 
     def __exit__(
