@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from dragoman.errors import escaped
 
-# What would end a line, and what would steer a terminal; a TAB is text.
-_STEERING = {code: escaped(chr(code)) for code in (*range(32), *range(127, 160)) if code != 9}
-_BREAKS = {**_STEERING, 0: " ", 10: " ", 13: " "}
+_BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
+_STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal; a TAB is text
 
 
 def one_line(text: str) -> str:
     r"""Return a text that cannot end its line early: line breaks become blanks, control characters read as `\x1b`."""
-    return text.translate(_BREAKS)
+    return _STEERING.sub(lambda found: escaped(found[0]), text.translate(_BREAKS))
 
 
 @dataclass(frozen=True)
