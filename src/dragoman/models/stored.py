@@ -12,7 +12,9 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
@@ -81,12 +83,18 @@ def read_arrays(path: Path) -> Stored | None:
             if len(header) > MAX_TENSORS or header.keys() & aliases.keys():
                 return None
             shapes = _shapes(header, size - len(start))
-            arrays = {name: _array(file.read(BYTES * math.prod(shape)), shape) for name, shape in shapes.items()}
+            read: SimpleQueue[bytes | None] = SimpleQueue()
+            read.put(start)
+            # Summed up while the next ones are read, and while the first are packed.
+            await_check = aside(partial(check_pieces, path, iter(read.get, None)))
+            try:
+                arrays = {name: _array(file, shape, read) for name, shape in shapes.items()}
+            finally:
+                read.put(None)
         arrays |= {alias: arrays[name] for alias, name in aliases.items()}
     except (ModelError, ValueError, KeyError, TypeError, AttributeError, OSError):
         return None
-    pieces = [start, *(arrays[name].owner for name in shapes)]
-    return Stored(arrays, aside(partial(check_pieces, path, pieces)))
+    return Stored(arrays, await_check)
 
 
 def _shapes(header: Mapping[str, Any], size: int) -> dict[str, tuple[int, ...]]:
@@ -106,7 +114,9 @@ def _shapes(header: Mapping[str, Any], size: int) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _array(data: bytes, shape: tuple[int, ...]) -> StoredArray:
+def _array(file: BufferedReader, shape: tuple[int, ...], read: SimpleQueue[bytes | None]) -> StoredArray:
+    data = file.read(BYTES * math.prod(shape))
+    read.put(data)
     if len(data) != BYTES * math.prod(shape):
         raise ValueError("the file was cut short")
     address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value

@@ -12,7 +12,7 @@ from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
-from dragoman.files import check_own_directory, json_text, make_directory, remove_temporaries
+from dragoman.files import check_own_directory, make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
@@ -120,7 +120,6 @@ def train(
 
 
 def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
-    _check_text(config)
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -153,19 +152,6 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
-
-
-def _check_text(config: TrainConfig) -> None:
-    """Refuse names that no file of settings could hold.
-
-    Raises:
-        ConfigError: one is no text.
-    """
-    try:
-        json_text(config.to_dict()).encode()
-    except UnicodeEncodeError as error:
-        found = ascii(error.object[max(0, error.start - 20) : error.end])
-        raise ConfigError("a setting is not text", expected="UTF-8", found=found) from error
 
 
 class _Session:
