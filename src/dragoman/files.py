@@ -21,7 +21,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO
@@ -172,12 +172,19 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         raise ModelError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
-def open_append(path: Path) -> TextIO:
-    """Open a text file to write at its end, made if missing; never through a link, into a pipe or into a device.
+def open_append(*paths: Path) -> list[TextIO]:
+    """Open text files to write at their ends, made if missing; never through a link, into a pipe or into a device.
 
     Raises:
-        SaveError: it is one of these, or cannot be opened.
+        SaveError: one is one of these, or cannot be opened; then none is open.
     """
+    with ExitStack() as opened_files:
+        files = [opened_files.enter_context(_open_append(path)) for path in paths]
+        opened_files.pop_all()
+    return files
+
+
+def _open_append(path: Path) -> TextIO:
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(path, flags, 0o666)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dragoman.engines import ModuleEngine
-from dragoman.errors import DataError, ModelError
+from dragoman.errors import ModelError
 from dragoman.language import TextScore, TextScorer, TextSummary, format_score, summarize
 from dragoman.markov import RUNGS, FirstOrder, Skips
 from dragoman.nn import CausalLM
@@ -139,6 +139,12 @@ def test_directories_of_each_family_score(causal: TextScorer, masked: TextScorer
         TextScorer.from_pretrained(tmp_path / "skips")
 
 
-def test_a_text_too_long_is_named_by_its_line(causal: TextScorer) -> None:
-    with pytest.raises(DataError, match="line 12: a text is too long"):
-        causal.score(["ba", "ba " * 5000], first=10)
+def test_a_text_too_long_has_no_score_and_the_others_do(causal: TextScorer) -> None:
+    alone, long, other = causal.score(["ba", "ba " * 5000, "ce"])
+    assert math.isnan(long.log_probability)
+    assert long.to_dict()["log_probability"] is None
+    assert alone.log_probability == pytest.approx(causal.score(["ba"])[0].log_probability, abs=1e-9)
+    summary = summarize([alone, long, other])
+    assert (summary.lines, summary.unscored) == (2, 1)
+    assert summary.perplexity == summarize([alone, other]).perplexity
+    assert str(summary).endswith("1 more could not be scored")

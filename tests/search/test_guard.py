@@ -9,21 +9,24 @@ import pytest
 
 from dragoman.config import DecodingConfig
 from dragoman.search import Hypothesis, SearchRequest
-from dragoman.search.guard import is_finished, is_loop, search_without_loops
+from dragoman.search.guard import is_finished, is_loop
 from dragoman.sequences import Source
+from dragoman.translation.backend import Backend
+from dragoman.translation.plan import SearchPlan
 
 LIMIT = 40
 LOOP = [4, 5, 6] * 14
 
 
-class Recorded:
+class Recorded(Backend):
     """A search that gives what it was told to: first, and again where n-grams may not be repeated."""
 
     def __init__(self, first: list[list[int]], again: list[list[int]]) -> None:
+        super().__init__(lambda: pytest.fail("nothing is to be loaded"))
         self.first, self.again = first, again
         self.requests: list[list[SearchRequest]] = []
 
-    def __call__(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+    def search(self, requests: Sequence[SearchRequest], threads: int | None = None) -> list[list[Hypothesis]]:
         self.requests.append(list(requests))
         if len(self.requests) == 1:
             return [[Hypothesis(tuple(tokens), -1.0, -1.0)] for tokens in self.first]
@@ -37,7 +40,7 @@ def request(rows: int, **options: object) -> list[SearchRequest]:
 
 
 def found(search: Recorded, asked: list[SearchRequest]) -> list[list[int]]:
-    guarded = search_without_loops(search, asked)
+    guarded = SearchPlan(asked[0].options, search, 0.0, False).run(asked)
     assert [bool(again) for again in guarded.again] == [h[0].score == -2.0 for h in guarded.hypotheses]
     return [list(hypotheses[0].tokens) for hypotheses in guarded.hypotheses]
 
@@ -90,3 +93,16 @@ def test_what_is_finished_and_what_is_a_loop() -> None:
     assert not is_loop([*range(20), *range(30), *range(10)], 4)
     assert not is_loop([7] * 10, 4)
     assert is_loop([7] * 11, 4)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_brings_something_new_up_to_its_end_is_no_loop(size: int, seed: int) -> None:
+    draw = random.Random(seed)
+    repeated = [draw.randrange(4, 9) for _ in range(3)] * 20
+    fresh = [*range(100, 100 + draw.randrange(1, 9))]
+    assert is_loop(repeated, size)
+    assert not is_loop(repeated + fresh, size)
+    assert is_loop(fresh + repeated, size)
+    counted = [token for number in range(60) for token in (4, 5, 6, 50 + number)]
+    assert not is_loop(counted, size)

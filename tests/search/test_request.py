@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.nn import Transformer
 from dragoman.search import Hypothesis, NextTokenModel, SearchRequest, search
 from dragoman.search.dispatch import search_name
-from dragoman.search.request import NEVER, changed_options, changed_requests, output_limit
+from dragoman.search.request import NEVER, changed, changed_options, output_limit
 from dragoman.sequences import FRAME, Frame, Source, SourceBatch
 from end_to_end import small
 from oracle.search import HistoryModel, HistoryState
@@ -116,16 +116,13 @@ def test_limits_are_each_requests_own(name: str) -> None:
     assert [len(found[0].tokens) for found in search(engine(name), requests)] == [9, 9, 5, 4]
 
 
-def test_changed_requests_share_options_as_before_and_keep_all_else() -> None:
-    requests = mixed()
-    changed = changed_requests(requests, {"length_penalty": 0.3})
-    shared = [{id(one.options) for one in some} for some in (requests, changed)]
-    assert len(shared[0]) == len(shared[1])
-    for one, other in zip(changed, requests, strict=True):
-        assert one.options == other.options.replace({"length_penalty": 0.3})
-        assert one == other.with_options(one.options)
+def test_equal_options_are_changed_into_the_same_object() -> None:
+    for one in mixed():
+        other = DecodingConfig.from_dict(one.options.to_dict())
+        assert changed(one.options, "length_penalty", 0.3) is changed(other, "length_penalty", 0.3)
+        assert changed(one.options, "length_penalty", 0.3) == one.options.replace({"length_penalty": 0.3})
     with pytest.raises(ConfigError):
-        changed_requests(requests, {"length_penalty": -1.0})
+        changed(DecodingConfig(), "length_penalty", -1.0)
 
 
 def test_options_are_changed_together() -> None:

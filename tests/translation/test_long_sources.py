@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import jaxtyping
 import pytest
 
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError
 from dragoman.translation import Translator
 from end_to_end import small
 
@@ -51,8 +53,10 @@ def test_a_limit_of_nothing_is_refused(words: Translator) -> None:
         words.options({"max_source_length": 0})
 
 
-def test_four_thousand_tokens_are_scored_and_five_thousand_refused(words: Translator) -> None:
+def test_four_thousand_tokens_are_scored_and_five_thousand_are_not(words: Translator) -> None:
     (found,) = words.score([LONG], ["ba " * 3999 + "ce"])
     assert len(found.token_scores) == 4001
-    with pytest.raises(DataError, match="line 1: a text is too long to be scored"):
-        words.score([LONG + " " + LONG], ["ba"])
+    long, short = words.score([LONG + " " + LONG, "ba"], ["ba", "ce"])
+    assert math.isnan(long.log_probability)
+    assert long.tokens == ()
+    assert short.log_probability == pytest.approx(words.score(["ba"], ["ce"])[0].log_probability, abs=1e-9)

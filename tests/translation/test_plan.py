@@ -12,6 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.inspection import explain
 from dragoman.search import Hypothesis, SearchRequest
 from dragoman.search.hypothesis import make_hypothesis
+from dragoman.search.request import NEVER
 from dragoman.sequences import Direction, Source, sources_of
 from dragoman.studies import evaluate, tune
 from dragoman.translation import Translator
@@ -98,7 +99,7 @@ def test_a_plan_says_what_it_asks(
     [
         ({"knn_weight": 0.4}, "the model has no datastore"),
         ({"right_to_left_weight": 0.4}, "did not learn to read from right to left"),
-        ({"right_to_left_weight": 0.4, "beam_size": 1}, "did not learn to read from right to left"),
+        ({"right_to_left_weight": 0.4, "beam_size": 1}, "did not learn to read|would do nothing"),
     ],
 )
 def test_what_the_model_has_not_is_refused_before_anything_runs(options: dict[str, object], message: str) -> None:
@@ -117,7 +118,10 @@ def test_a_request_is_the_plans_search_for_one_source() -> None:
     plan = SearchPlan.of(DecodingConfig(max_length_factor=1.0, max_length_offset=1), Scripted())
     source = Source((4, 5), ((6, 7),))
     request = plan.request(source, [8, 9], seed=3)
-    assert request == SearchRequest(source, plan.options, (8, 9), 3)
+    never = (*NEVER, source.specials.unk)
+    assert request == SearchRequest(source, plan.options, (8, 9), 3, never=never)
+    kept = plan.with_options(plan.options.replace({"unknown": "keep"})).request(source)
+    assert kept.never == NEVER
     assert request.options is plan.options, "so that all requests of a plan are searched as one batch"
     assert (request.max_length, plan.request(Source((4, 5))).max_length) == (3, 3)
     assert plan.with_options(plan.options.replace({"max_length": 9})).request(source).max_length == 9
@@ -132,7 +136,7 @@ def test_where_nothing_is_ranked_nothing_is_read_from_the_right(changes: dict[st
     engine.outputs = [[(5,)]]
     plan = SearchPlan.of(DecodingConfig.from_dict(changes), engine)
     request = plan.request(Source((4,)))
-    [[found]] = plan.find([request])
+    [[found]] = plan.run([request]).hypotheses
     assert (found.tokens, found.right_to_left) == ((5,), None)
     assert len(engine.searched) == 1
     assert engine.searched[0][0] is request, "it is asked as it stands"
@@ -144,7 +148,7 @@ def test_all_that_a_beam_finishes_is_ranked_by_both_directions() -> None:
     engine.outputs, engine.read = [[(7,), (5,), (9,)]], [[[[-2.0, -2.0], [-2.0, -2.0], [-1.0, -0.5]]]]
     plan = SearchPlan.of(DecodingConfig(beam_size=3, n_best=2, length_penalty=0.0), engine)
     source = Source((4,), ((8,),))
-    [ranked] = plan.find([plan.request(source)])
+    [ranked] = plan.run([plan.request(source)]).hypotheses
     assert [(one.tokens, one.score, one.right_to_left) for one in ranked] == [((9,), -1.75, -1.5), ((7,), -3.0, -4.0)]
     assert engine.searched[0][0].options.n_best == 3
     assert engine.forced == [([source], [[(7,), (5,), (9,)]], Direction.RIGHT_TO_LEFT)]
@@ -186,7 +190,7 @@ def test_outputs_of_the_search_are_known_as_what_it_found(
     made = translator(decoder=decoder, members=members)
     plan = made.plan(made.options({**options, "n_best": options["beam_size"]}))
     sources = sources_of(made.tokenizers.source.encode(text) for text in TEXTS[:5])
-    found = plan.find([plan.request(source) for source in sources])
+    found = plan.run([plan.request(source) for source in sources]).hypotheses
     asked = [(source, one) for source, some in zip(sources, found, strict=True) for one in some]
     again = plan.known([source for source, _ in asked], [one.tokens for _, one in asked])
     assert len(again) > 4

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +19,9 @@ from dragoman.cli.options import (
     Json,
     LengthPenalty,
     Model,
+    OnBadText,
     Precision,
+    Threads,
     argument_text,
     begun,
     decoding_settings,
@@ -27,15 +30,34 @@ from dragoman.cli.options import (
     open_translator,
     tell,
     told,
+    use_threads,
 )
+from dragoman.pace import SECONDS
 
 if TYPE_CHECKING:
     from dragoman.language import TextScore
     from dragoman.search import PairScore
+    from dragoman.text.lines import BadText
+    from dragoman.translation.notes import Notes
+    from dragoman.translation.results import Translation
+
+
+Typed = Annotated[
+    str | None,
+    typer.Argument(help="What to translate.  [default: lines]", metavar="TEXT", show_default=False),
+]
+Unknown = Annotated[
+    Literal["forbid", "copy", "keep"] | None,
+    typer.Option(
+        help="Unknown words of outputs: never written (forbid), the source word that each looked at (copy), or U+FFFD "
+        "(keep).  [default: the model's]"
+    ),
+]
 
 
 def translate(
     model: Model,
+    text: Typed = None,
     input_: Annotated[
         Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")
     ] = None,
@@ -50,7 +72,9 @@ def translate(
     alignments: Annotated[bool, typer.Option("--alignments", help="Print i-j pairs of pieces after each.")] = False,
     words: Annotated[bool, typer.Option("--word-alignments", help="The same of words between blanks.")] = False,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
+    unknown: Unknown = None,
     prefix: Annotated[str, typer.Option(help="What every output must begin with.")] = "",
+    on_bad_text: OnBadText = "stop",
     buffer: Annotated[
         int | None,
         typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
@@ -59,32 +83,84 @@ def translate(
     device: Device = "auto",
     engine: Engine = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Translate lines. As many come out as went in, in order, empty ones kept."""
-    from dragoman.translation import format_translation
+    """Translate lines, or a text. As many come out as went in, in order, empty ones kept.
 
-    named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest, "sampling": sampling or None}
-    translator, options = open_translator(
-        model, ensemble, settings, named, device=device, engine=engine, precision=precision
-    )
-    interactive = buffer is None and input_ is None and sys.stdin.isatty()
+    What was cut, unknown or in another language is told at the end, on standard error.
+    """
+    from dragoman.translation import format_translation
+    from dragoman.translation.notes import Notes
+
+    typed = _typed_lines(text, input_)
+    named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
+    named |= {"sampling": sampling or None, "unknown": unknown}
+    how = {"device": device, "engine": engine, "precision": precision}
+    translator, options = open_translator(model, ensemble, settings, named, **how, threads=threads)
+    interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
-    lines = translator.translate_lines(
-        input_lines(input_, output), options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
-    )
-    results = begun(lines, output, input_)
+    sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
+    lines = translator.translate_lines(sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned)
+    notes = Notes(options, translator.languages.source)
+    results = _watched(begun(lines, output, input_), notes, live=interactive, short=typed is not None)
     with open_output(output) as stream:
-        for number, result in enumerate(results, 1):
-            if result.truncated:
-                limit = len(result.source_tokens)
-                tell(f"warning: line {number} is longer than {limit} tokens and was cut there")
+        for number, result in results:
             for line in format_translation(
                 result, number, n_best=nbest is not None, scores=scores, words=words, as_json=as_json
             ):
                 stream.write(line + "\n")
             if number % chunk == 0:
                 stream.flush()
+
+
+def _watched(
+    results: Iterator[Translation], notes: Notes, *, live: bool, short: bool
+) -> Iterator[tuple[int, Translation]]:
+    """The same results with their numbers; what is to be told of them and how fast they came follows the last one.
+
+    If `live`, it follows each one; of what is `short` the speed is not told.
+    """
+    from dragoman.errors import DragomanError
+
+    began, number = time.monotonic(), 0
+    try:
+        for number, result in enumerate(results, 1):
+            notes.add(number, result)
+            yield number, result
+            if live:
+                _tell_notes(notes)
+    except DragomanError:
+        _tell_notes(notes)
+        raise
+    _tell_notes(notes)
+    seconds = time.monotonic() - began
+    if not (live or short) and (sys.stderr.isatty() or seconds >= SECONDS):
+        tell(f"{number:,} lines in {seconds:,.1f} seconds, {number / max(seconds, 1e-9):,.1f} a second")
+
+
+def _tell_notes(notes: Notes) -> None:
+    for line in notes.lines():
+        tell(f"warning: {line}")
+    notes.clear()
+
+
+def _typed_lines(text: str | None, input_: Path | None) -> list[str] | None:
+    """The lines of a text among the arguments; None if there is none.
+
+    Raises:
+        ConfigError: there is a file of lines too, or the text is the name of one.
+    """
+    from dragoman.errors import ConfigError
+
+    if text is None:
+        return None
+    if input_ is not None:
+        found = f"{text!r} and --input {input_}"
+        raise ConfigError("give a text or a file of lines, not both", found=found)
+    if "\n" not in text and len(text) < 256 and Path(text).is_file():
+        raise ConfigError("a text is translated, and this is a file", found=text, hint=f"--input {text}")
+    return argument_text(text).removesuffix("\n").split("\n")
 
 
 def complete(
@@ -100,6 +176,7 @@ def complete(
         int | None, typer.Option(help="Print so many outputs each; of a file: number, score, text.")
     ] = None,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw instead of searching.")] = False,
+    on_bad_text: OnBadText = "stop",
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -107,22 +184,37 @@ def complete(
     as_json: Json = False,
 ) -> None:
     r"""Continue a prompt: causal and Markov models. A masked model fills each <mask> in it (\<mask> is plain text)."""
+    from dragoman.files import json_text
     from dragoman.language import Filler, format_outputs, load_completer
+    from dragoman.text.lines import LineNumbers
 
     alone = _prompt_alone(prompt, input_)
     given = {"beam_size": beam_size, "n_best": nbest, "sampling": sampling or None}
     changes = decoding_settings(settings, given)
     completer = load_completer(model, device=device, engine=engine, precision=precision)
-    lines = input_lines(input_) if alone is None else iter([argument_text(alone)])
+    texts = None if alone is None else [argument_text(alone)]
+    lines = input_lines(input_, on_bad_text=on_bad_text) if texts is None else iter(texts)
     if isinstance(completer, Filler):
-        results = completer.fill_lines(lines, n_best=completer.n_best(changes))
+        why, count = "too long, or without a <mask> to fill", completer.n_best(changes)
+        results = iter(completer.fill(texts, n_best=count)) if texts else completer.fill_lines(lines, n_best=count)
     else:
-        results = completer.complete_lines(lines, completer.options(changes))
+        why, options = "too long to be continued", completer.options(changes)
+        results = iter(completer.complete(texts, options)) if texts else completer.complete_lines(lines, options)
+    number, left, cut = 0, LineNumbers(), LineNumbers()
     with open_output(None) as stream:
         for number, outputs in enumerate(results, 1):
             place = None if alone is not None else number
+            if not outputs:
+                left.add(number)
+                stream.write((json_text({"line": number, "text": None}) if as_json else "") + "\n")
+            elif not getattr(outputs[0], "finished", True):
+                cut.add(number)
             for line in format_outputs(outputs, place, n_best=nbest is not None, as_json=as_json):
                 stream.write(line + "\n")
+    if cut.count:
+        tell(f"warning: outputs that the model did not end, cut at the limit: {cut.count:,} of {number:,} ({cut})")
+    if left.count:
+        tell(f"warning: {left.count:,} lines were {why}, and have an empty line each: {left}")
 
 
 def _prompt_alone(prompt: str | None, input_: Path | None) -> str | None:
@@ -145,44 +237,59 @@ def score(
     target: Annotated[Path | None, typer.Option(help="Target lines, aligned.", metavar="FILE")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Also print each piece with its log-probability.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="With --json: end with an object of the sums.")] = False,
+    on_bad_text: OnBadText = "stop",
     device: Device = "auto",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Tell how likely each line or pair is. A natural log-probability each, `</s>` included; perplexity at the end.
 
-    A Transformer is run by its PyTorch modules in float32 here, whatever `translate` chooses.
+    A Transformer is run by its PyTorch modules in float32 here, whatever `translate` chooses. What is too long, or not
+    text, has nan (JSON: null).
     """
     from dragoman.files import json_text
     from dragoman.language import TextSummary, format_score
+    from dragoman.text.lines import LineNumbers
 
+    if summary and not as_json:
+        raise typer.BadParameter("it is for programs, and goes with --json", param_hint="--summary")
+    use_threads(threads)
     if source is None and target is None:
-        scores: Iterator[PairScore | TextScore] = _text_scores(model, text, device)
+        scores: Iterator[PairScore | TextScore] = _text_scores(model, text, device, on_bad_text)
     else:
-        scores = _pair_scores(model, text, source, target, device)
-    total = TextSummary()
+        scores = _pair_scores(model, text, source, target, device, on_bad_text)
+    total, left = TextSummary(), LineNumbers()
+    chunk = 1 if sys.stdin.isatty() else 2048
     with open_output(None) as stream:
-        for one in scores:
+        for number, one in enumerate(scores, 1):
             stream.write(format_score(one, tokens=tokens, as_json=as_json) + "\n")
-            total += TextSummary.of(one)
+            part = TextSummary.of(one)
+            total += part
+            if part.unscored:
+                left.add(number)
+            if number % chunk == 0:
+                stream.flush()
         if as_json and summary:
             stream.write(json_text({"summary": total.to_dict()}) + "\n")
+    if left.count:
+        tell(f"warning: {left.count:,} could not be scored, being too long or not text: {left}")
     if not (as_json and summary):
         print(total, file=sys.stderr)
 
 
-def _text_scores(model: Path, text: Path | None, device: str) -> Iterator[TextScore]:
+def _text_scores(model: Path, text: Path | None, device: str, on_bad_text: BadText) -> Iterator[TextScore]:
     from dragoman.language import TextScorer
 
     chunk = 1 if text is None and sys.stdin.isatty() else 2048
-    return TextScorer.from_pretrained(model, device=device).score_lines(input_lines(text), chunk=chunk)
+    scorer = TextScorer.from_pretrained(model, device=device)
+    return scorer.score_lines(input_lines(text, on_bad_text=on_bad_text), chunk=chunk)
 
 
 def _pair_scores(
-    model: Path, text: Path | None, source: Path | None, target: Path | None, device: str
+    model: Path, text: Path | None, source: Path | None, target: Path | None, device: str, on_bad_text: BadText
 ) -> Iterator[PairScore]:
     from dragoman.errors import ConfigError, ModelError
     from dragoman.language.loading import family_of
-    from dragoman.text import ParallelCorpus
     from dragoman.translation import Translator
 
     if text is not None or source is None or target is None:
@@ -193,6 +300,24 @@ def _pair_scores(
         hint = "give the lines to be scored with --text, or on standard input"
         message = f"a {family} model scores lines of one text, not pairs"
         raise ModelError(message, file=model, found="--source, --target", hint=hint)
-    pairs = list(ParallelCorpus.from_files([source], [target]))
+    total, pairs = _aligned(source, target, on_bad_text)
     translator = Translator.from_pretrained(model, device=device, engine="module")
-    return translator.score_pairs(told(((pair.source, pair.target) for pair in pairs), "pairs:", len(pairs)))
+    return translator.score_pairs(told(pairs, "pairs:", total))
+
+
+def _aligned(source: Path, target: Path, on_bad_text: BadText) -> tuple[int, Iterator[tuple[str, str] | None]]:
+    """How many pairs of lines two files have, and the pairs; None for one that is skipped.
+
+    Raises:
+        DataError: they have different numbers of lines, or a line is not text and must be.
+    """
+    from dragoman.text import ParallelCorpus
+    from dragoman.text.lines import check_text, count_lines, scan_lines
+
+    count = check_text if on_bad_text == "stop" else count_lines
+    total = count(source)
+    if count(target) != total:
+        for _ in ParallelCorpus.from_files([source], [target], on_bad_text="replace"):
+            pass  # says where they part
+    both = zip(*(scan_lines(path, on_bad_text=on_bad_text) for path in (source, target)), strict=False)
+    return total, (None if left.problem or right.problem else (left.text, right.text) for left, right in both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,9 +19,12 @@ from dragoman.cli.options import (
     LengthPenalty,
     Lowercase,
     Model,
+    OnBadText,
     Precision,
+    Threads,
     Tokenize,
     check_writable,
+    naming,
     open_translator,
     print_json,
     tell,
@@ -64,10 +68,12 @@ def evaluate(
     language: Language = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = None,
+    on_bad_text: OnBadText = "stop",
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
@@ -77,8 +83,9 @@ def evaluate(
 
     metrics = [Metric(name.strip(), language, lowercase, tokenize) for name in metric.split(",") if name.strip()]
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
+    chosen |= {"on_bad_text": on_bad_text, "report": tell}
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
-    how = {"engine": engine, "device": device, "precision": precision}
+    how: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
     _check_what_to_score(model, source, outputs)
     if outputs is not None:
         _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, **named, **how})
@@ -91,7 +98,7 @@ def evaluate(
     translator, options = open_translator(model, ensemble, settings, named, **how)
     if breakdown:
         chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
-    result = run_evaluation(translator, source, reference, decoding=options, report=tell, **chosen)
+    result = run_evaluation(translator, source, reference, decoding=options, **chosen)
     if hypotheses is not None:
         _write_lines(hypotheses, result.hypotheses)
     return _show(result, " + ".join(map(str, (model, *(ensemble or [])))), report, as_json)
@@ -111,6 +118,7 @@ def compare(
     language: Language = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = None,
+    on_bad_text: OnBadText = "stop",
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
@@ -118,20 +126,22 @@ def compare(
     from dragoman.evaluation import compare as run_comparison
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.studies.judge import check_outputs
-    from dragoman.text import guess_language, read_lines
+    from dragoman.text import guess_language, read_texts
 
     check_writable(report, [first, second, reference, source], "--report")
-    one, other, right = ([line.text for line in read_lines(path)] for path in (first, second, reference))
+    read = partial(read_texts, on_bad_text=on_bad_text, tell=tell)
+    one, other, right = (list(read(path)) for path in (first, second, reference))
     for path, lines in ((first, one), (second, other)):
         check_outputs(lines, right, file=path)
-    sources = None if source is None else [line.text for line in read_lines(source)]
+    sources = None if source is None else list(read(source))
     how = Metric(metric, language or guess_language([str(reference)]), lowercase, tokenize)
     result = run_comparison(one, other, right, how)
     parts = None
     if breakdown or worst or report is not None:
         parts = contrast(one, other, right, sources, how, count=worst)
     if report is not None and parts is not None:
-        report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")
+        with naming(report):
+            report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")
     if as_json:
         return print_json({**result.to_dict(), **({} if parts is None else {"breakdown": parts.to_dict()})})
     print(result)
@@ -162,7 +172,8 @@ def _check_no_search(chosen: Mapping[str, object]) -> None:
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
     from dragoman.search.outputs import one_line
 
-    path.write_text("".join(one_line(text) + "\n" for text in lines), encoding="utf-8", newline="\n")
+    with naming(path):
+        path.write_text("".join(one_line(text) + "\n" for text in lines), encoding="utf-8", newline="\n")
 
 
 def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> None:
@@ -173,7 +184,8 @@ def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> 
         tell(f"warning: source {number} is too long and was cut")
     if report is not None:
         page = markdown_report(result.scores, result.breakdown, result.worst, system=_described(result, name))
-        report.write_text(page, encoding="utf-8", newline="\n")
+        with naming(report):
+            report.write_text(page, encoding="utf-8", newline="\n")
     if as_json:
         return print_json({"system": name, **result.to_dict()})
     print(*result.scores, sep="\n")

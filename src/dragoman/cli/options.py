@@ -6,11 +6,11 @@ import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
@@ -18,6 +18,7 @@ from dragoman.pace import paced
 
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig, TrainConfig
+    from dragoman.text.lines import BadText
     from dragoman.translation import Translator
 
 T = TypeVar("T")
@@ -67,6 +68,16 @@ BeamSize = Annotated[
     int | None, typer.Option(help="Hypotheses kept, at most 1024; 1 is greedy search.  [default: the model's]")
 ]
 LengthPenalty = Annotated[float | None, typer.Option(help="alpha of the length penalty.  [default: the model's]")]
+Threads = Annotated[
+    int | None, typer.Option(help="Processor threads that work at most.  [default: OMP_NUM_THREADS, or all]", min=1)
+]
+OnBadText = Annotated[
+    Literal["stop", "replace", "skip"],
+    typer.Option(
+        help="What a line that is not UTF-8 does: stop; replace what is wrong in it by U+FFFD; skip, which leaves it "
+        "empty, so that as many lines come out as go in."
+    ),
+]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 Tokenize = Annotated[
     str | None,
@@ -102,12 +113,25 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
     file = read_toml(values["config"]) if values["config"] is not None else {}
     if values.get("prepared") and "data" in file:
         file["data"] = {key: value for key, value in file["data"].items() if key not in (*file_keys(), "repeat")}
-    tree = merge(
-        file,
-        parse_assignments(values["settings"] or []),
-        {"out": str(values["out"]), **{section: given(section) for section in ("data", "model", "training")}},
-    )
-    return make_config(tree)
+    assigned = parse_assignments(values["settings"] or [])
+    named = {section: given(section) for section in ("data", "model", "training")}
+    for section, options in named.items():
+        _check_once(assigned.get(section, {}), options)
+    return make_config(merge(file, assigned, {"out": str(values["out"]), **named}))
+
+
+def _check_once(assigned: Mapping[str, Any], named: Mapping[str, Any]) -> None:
+    """Refuse a setting that `--set` and an option of its own give different values.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    from dragoman.errors import ConfigError
+
+    for key in assigned.keys() & named.keys():
+        if str(assigned[key]) != str(named[key]):
+            found = f"--set {key}={assigned[key]} and {named[key]}"
+            raise ConfigError(f"{key} is given twice, and only one can count", found=found)
 
 
 def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +151,9 @@ def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict
     if tree:
         found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
         raise ConfigError("only decoding settings can be changed here", found=found)
-    return {**decoding, **{key: value for key, value in named.items() if value is not None}}
+    options = {key: value for key, value in named.items() if value is not None}
+    _check_once(decoding, options)
+    return {**decoding, **options}
 
 
 def open_translator(
@@ -139,30 +165,54 @@ def open_translator(
     device: str,
     engine: str,
     precision: str,
+    threads: int | None = None,
 ) -> tuple[Translator, DecodingConfig]:
     """Return the translator of one model or several; the search is changed by `--set`, then named options."""
     from dragoman.translation import Translator
 
+    use_threads(threads)
     translator = Translator.from_pretrained(
         [model, *(ensemble or [])], device=device, engine=engine, precision=precision
     )
     return translator, translator.options(decoding_settings(settings, named))
 
 
-def input_lines(path: Path | None, output: Path | None = None) -> Iterator[str]:
+def use_threads(count: int | None) -> None:
+    """Let at most so many threads work: whatever is loaded from now on asks the environment.
+
+    Raises:
+        ConfigError: they are too many.
+    """
+    if count is None:
+        return
+    from dragoman.config import Placement
+
+    Placement(threads=count)
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+
+
+def input_lines(path: Path | None, output: Path | None = None, on_bad_text: BadText = "stop") -> Iterator[str]:
     """Yield the lines of a file, or of standard input; write to standard error now and then how many were used up.
 
     Args:
         path: the file; standard input if None.
         output: where what is made of them goes; standard output if None.
+        on_bad_text: what becomes of a line that is not text; one that is skipped is empty.
+
+    Raises:
+        DataError: a line of the file is not text and must be: before any is used.
     """
-    from dragoman.text import count_lines, read_lines, scan_stream
+    from dragoman.text.lines import check_text, count_lines, read_texts, stream_texts
 
     if path is None:
-        lines = (line.text for line in scan_stream(cast(BufferedIOBase, sys.stdin.buffer), "standard input"))
+        stream = cast(BufferedIOBase, sys.stdin.buffer)
+        lines = stream_texts(stream, "standard input", on_bad_text=on_bad_text, tell=tell)
         return lines if sys.stdin.isatty() else told(lines, "lines:", output=output)
-    total = count_lines(path)  # a file that cannot be read is told now, not when the output has been emptied for it
-    return told((line.text for line in read_lines(path)), "lines:", total, output=output)
+    # A file that cannot be read is told now, not when the output has been emptied for it.
+    total = check_text(path) if on_bad_text == "stop" else count_lines(path)
+    return told(read_texts(path, on_bad_text=on_bad_text, tell=tell), "lines:", total, output=output)
 
 
 def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:
@@ -202,12 +252,27 @@ def argument_text(text: str) -> str:
         raise DataError("an argument is not text", expected="UTF-8", found=ascii(text)) from error
 
 
-def open_output(path: Path | None) -> Any:
+@contextmanager
+def open_output(path: Path | None) -> Iterator[Any]:
     """Open a file (compressed if it ends in .gz) or standard output as UTF-8 with LF line ends, whatever the locale."""
     if path is None:
-        return open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False)
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False) as stream:
+            yield stream
+        return
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "wt", encoding="utf-8", newline="\n")
+    with naming(path), opener(path, "wt", encoding="utf-8", newline="\n") as stream:
+        yield stream
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have what the system says of a full disk or the like name the file that is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def begun(items: Iterator[T], output: Path | None, source: Path | None) -> Iterator[T]:

@@ -44,6 +44,10 @@ def train(
     family: Family = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    on_bad_text: Annotated[
+        str | None,
+        typer.Option(help="What a line that is not UTF-8 does: stop, replace what is wrong in it, or skip it."),
+    ] = None,
     prepared: Annotated[
         str | None, typer.Option(help="Instead: a directory made by `dragoman prepare`.", metavar="DIR")
     ] = None,
@@ -83,6 +87,10 @@ def prepare(
     family: Family = None,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
+    on_bad_text: Annotated[
+        str | None,
+        typer.Option(help="What a line that is not UTF-8 does: stop, replace what is wrong in it, or skip it."),
+    ] = None,
     config: Config = None,
     settings: Set = None,
     as_json: Json = False,

@@ -17,10 +17,12 @@ from dragoman.cli.options import (
     Json,
     Lowercase,
     Model,
+    OnBadText,
     Pairs,
     Precision,
     Source,
     Target,
+    Threads,
     Tokenize,
     argument_text,
     begun,
@@ -62,10 +64,12 @@ def tune(
     ensemble: Ensemble = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = None,
+    on_bad_text: OnBadText = "stop",
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
@@ -81,13 +85,12 @@ def tune(
         "knn_weights": _listed(knn_weights, float, "--knn-weights"),
         "right_to_left_weights": _listed(right_to_left_weights, float, "--right-to-left-weights"),
     }
-    translator, options = open_translator(
-        model, ensemble, settings, {}, device=device, engine=engine, precision=precision
-    )
+    how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision, "threads": threads}
+    translator, options = open_translator(model, ensemble, settings, {}, **how)
     if save:
         check_directory(model)
-    how = Metric(metric, lowercase=lowercase, tokenize=tokenize)
-    result = run_tuning(translator, source, reference, metric=how, group=group, decoding=options, report=tell, **tried)
+    tried |= {"metric": Metric(metric, lowercase=lowercase, tokenize=tokenize), "on_bad_text": on_bad_text}
+    result = run_tuning(translator, source, reference, group=group, decoding=options, report=tell, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
         save_decoding(model, result.best.decoding.replace({"n_best": outputs}))
@@ -123,6 +126,7 @@ def remember(
     ] = None,
     dev_target: Annotated[list[str] | None, typer.Option(help="Held-out targets.", metavar="FILE")] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep what is remembered already.")] = False,
+    on_bad_text: OnBadText = "stop",
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -142,6 +146,7 @@ def remember(
         dev_target=dev_target or (),
         add=add,
         device=device,
+        on_bad_text=on_bad_text,
         report=silent if as_json else print,
     )
     if as_json:
@@ -165,10 +170,12 @@ def synthesize(
     ensemble: Ensemble = None,
     beam_size: BeamSize = None,
     sampling: Annotated[bool, typer.Option("--sampling", help="Draw outputs instead of searching.")] = False,
+    on_bad_text: OnBadText = "stop",
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
     precision: Precision = "auto",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Make training pairs from text of one language. What became of the lines is told at the end."""
@@ -179,12 +186,12 @@ def synthesize(
     _check_tag(tag or "")
     named = {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1}
     translator, options = open_translator(
-        model, ensemble, settings, named, device=device, engine=engine, precision=precision
+        model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
     )
     counts = Counts(unit="lines")
     pairs = run_synthesis(
         translator,
-        input_lines(input_, output),
+        input_lines(input_, output, on_bad_text),
         kind=kind,
         tag=None if tag is None else argument_text(tag),
         decoding=options,

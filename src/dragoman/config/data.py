@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import NotNegative, Paths, PathText, Positive
+from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, Paths, PathText, Positive
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
 # Codes of countries that are often meant for a language, and are the codes of none.
 LANGUAGE_OF_COUNTRY = {"cn": "zh", "jp": "ja"}
+_PAIRS = ({"model.family": ("transformer",)},)
+_LISTED, _CUT = ("word", "character", "auto"), ("bpe", "unigram", "auto")
 
 
 class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
@@ -107,6 +109,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         description="Two-letter code of the source language; guessed from a file's suffix when it is one.",
         flag="--source-language",
         content=frozenset({"run"}),
+        needs=_PAIRS,
     )
     target_language: str | None = setting(
         default=None,
@@ -117,9 +120,13 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     on_bad_text: Literal["stop", "replace", "skip"] = setting(
         default="stop",
         description="What is done about a line that is not UTF-8: stop, replace its wrong bytes, or skip it.",
+        flag="--on-bad-text",
     )
     max_source_tokens: Positive = setting(
-        default=256, description="Pairs with a longer source are left out of training, and counted.", unit="tokens"
+        default=256,
+        description="Pairs with a longer source are left out of training, and counted.",
+        unit="tokens",
+        needs=_PAIRS,
     )
     max_target_tokens: Positive = setting(
         default=256, description="Pairs with a longer target are left out of training, and counted.", unit="tokens"
@@ -127,10 +134,12 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     long_lines: Literal["drop", "split"] = setting(
         default="split",
         description="What a line of text longer than max_target_tokens is: left out (drop), or cut into parts (split).",
+        needs=({"model.family": (*TRAINED[1:], *COUNTED)},),
     )
     max_length_ratio: Annotated[float, Bounds(gt=1)] | None = setting(
         default=None,
         description="Pairs whose token counts differ by more than this factor are left out; all stay if unset.",
+        needs=_PAIRS,
     )
     fuzzy_matches: NotNegative | None = setting(
         default=None,
@@ -180,14 +189,20 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         default=None, description="Entries of each vocabulary; by the size of the corpus if unset.", unit="tokens"
     )
     joint: bool | None = setting(
-        default=None, description="Whether both sides have one vocabulary; by their measured overlap if unset."
+        default=None,
+        description="Whether both sides have one vocabulary; by their measured overlap if unset.",
+        needs=_PAIRS,
     )
     min_count: Positive = setting(
-        default=1, description="Of word and character: what occurs more rarely becomes <unk>.", unit="times"
+        default=1,
+        description="Of word and character: what occurs more rarely becomes <unk>.",
+        unit="times",
+        needs=({"tokenizer.kind": _LISTED}, {"tokenizer.target_kind": _LISTED}),
     )
     character_coverage: Annotated[float, Bounds(gt=0, le=1)] = setting(
         default=0.9995,
         description="Of bpe and unigram: share of the text's characters that get entries; the rest become bytes.",
+        needs=({"tokenizer.kind": _CUT}, {"tokenizer.target_kind": _CUT}),
     )
     symbols: tuple[str, ...] = setting(
         default=(),

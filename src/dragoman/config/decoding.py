@@ -8,6 +8,11 @@ from dragoman.config.kinds import Hypotheses, Length, NotNegative, PositiveLengt
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
+_SEARCHES = ({"decoding.sampling": (False,)},)
+_RANKS = ({"decoding.sampling": (False,), "decoding.beam_size": Bounds(ge=2)},)
+_DRAWS = ({"decoding.sampling": (True,)},)
+_OPEN_LENGTH = ({"decoding.max_length": (None,)},)
+
 
 class DecodingConfig(Section, section="decoding", changeable=True):
     """What `translate` does unless told otherwise; stored with the model."""
@@ -18,6 +23,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         unit="hypotheses",
         flag="--beam-size",
         elsewhere=("beam", "num_beams"),
+        needs=_SEARCHES,
     )
     n_best: Hypotheses = setting(
         default=1,
@@ -31,11 +37,13 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         description="Alpha of the length penalty; `train` chooses that of a model of text on its held-out pairs.",
         flag="--length-penalty",
         elsewhere=("alpha", "beam_alpha", "lenpen"),
+        needs=_RANKS,
     )
     length_penalty_formula: Literal["gnmt", "power", "reward"] = setting(
         default="gnmt",
         description="How outputs are ranked: log-probability / ((5 + length) / 6) ** alpha (gnmt, the paper), "
         "/ length ** alpha (power) or + alpha * length (reward).",
+        needs=_RANKS,
     )
     min_length: Length = setting(default=0, description="Tokens that an output has at least.", unit="tokens")
     max_length: PositiveLength | None = setting(
@@ -47,9 +55,13 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     max_length_factor: Annotated[float, Bounds(ge=0, le=1000)] = setting(
         default=1.0,
         description="Where max_length is unset: how many tokens of an output there may be for one of the source.",
+        needs=_OPEN_LENGTH,
     )
     max_length_offset: Length = setting(
-        default=50, description="Where max_length is unset: tokens more than that (the paper: 50).", unit="tokens"
+        default=50,
+        description="Where max_length is unset: tokens more than that (the paper: 50).",
+        unit="tokens",
+        needs=_OPEN_LENGTH,
     )
     max_source_length: PositiveLength = setting(
         default=1024, description="Longer sources are cut there, with a warning.", unit="tokens"
@@ -65,6 +77,16 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         description="An output that goes in circles up to max_length is searched for once more, with no n-gram of this "
         "size twice; 0 is off.",
         unit="tokens",
+        needs=({"decoding.max_length": (None,), "decoding.no_repeat_ngram": (0,)},),
+    )
+    unknown: Literal["forbid", "copy", "keep"] = setting(
+        default="forbid",
+        description="What an unknown word of an output is: never written (forbid), the source word that it looked at "
+        "(copy), or U+FFFD (keep).",
+        flag="--unknown",
+        before="keep",
+        since="0.2.0",
+        elsewhere=("allow_unk", "replace_unk"),
     )
     knn_weight: Rate | None = setting(
         default=None,
@@ -72,12 +94,16 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         "chosen on held-out pairs.",
     )
     knn_neighbours: Hypotheses = setting(
-        default=64, description="Neighbours of the datastore that are asked at each token.", unit="neighbours"
+        default=64,
+        description="Neighbours of the datastore that are asked at each token.",
+        unit="neighbours",
+        needs=({"decoding.knn_weight": (None,)}, {"decoding.knn_weight": Bounds(gt=0)}),
     )
     right_to_left_weight: Rate | None = setting(
         default=None,
         description="Share of the right-to-left score in the ranking of a beam's outputs; if unset 0.5 for models with "
         "model.right_to_left, 0 for others.",
+        needs=_RANKS,
     )
     sampling: bool = setting(
         default=False,
@@ -87,15 +113,23 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     temperature: Annotated[float, Bounds(gt=0)] = setting(
         default=1.0,
         description="What logits are divided by before sampling: below 1 likely tokens are drawn more often.",
+        needs=_DRAWS,
     )
     top_k: NotNegative = setting(
-        default=0, description="Sampling draws among so many of the likeliest tokens; 0 is all.", unit="tokens"
+        default=0,
+        description="Sampling draws among so many of the likeliest tokens; 0 is all.",
+        unit="tokens",
+        needs=_DRAWS,
     )
     top_p: Annotated[float, Bounds(gt=0, le=1)] = setting(
-        default=1.0, description="Sampling draws among the likeliest tokens that together have this probability."
+        default=1.0,
+        description="Sampling draws among the likeliest tokens that together have this probability.",
+        needs=_DRAWS,
     )
     sampling_seed: NotNegative = setting(
-        default=1, description="Seed of sampling: the same one draws the same outputs."
+        default=1,
+        description="Seed of sampling: the same one draws the same outputs.",
+        needs=_DRAWS,
     )
 
     @property
@@ -107,6 +141,20 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     def leaves_penalty_open(self) -> bool:
         """Whether nothing was said of the length penalty; nor of its formula, which has a scale of its own."""
         return not self.given & {"length_penalty", "length_penalty_formula"}
+
+    def output_limit(self, length: int) -> int:
+        """Return the most tokens of an output, `</s>` not counted, for a source of so many tokens of its own."""
+        if self.max_length is not None:
+            return self.max_length
+        return int(length * self.max_length_factor) + self.max_length_offset
+
+    @property
+    def limit_in_words(self) -> str:
+        """What limits the length of an output."""
+        if self.max_length is not None:
+            return f"{self.max_length:,} tokens"
+        factor = "" if self.max_length_factor == 1 else f" x {self.max_length_factor:g}"
+        return f"source tokens{factor} + {self.max_length_offset:,}"
 
     def check(self) -> None:
         """See `Section.check`."""

@@ -121,7 +121,10 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         "self-attention: rotary, relative, alibi; rotary-cross in cross-attention too.",
     )
     relative_distance: Positive = setting(
-        default=16, description="Of relative positions: distances beyond this are not told apart.", unit="tokens"
+        default=16,
+        description="Of relative positions: distances beyond this are not told apart.",
+        unit="tokens",
+        needs=({"model.positions": ("relative", ...)},),
     )
     bias: bool = setting(default=True, description="Whether the attention projections have biases.")
     generator_bias: bool = setting(default=False, description="Whether the logits have a bias.")

@@ -34,8 +34,11 @@ class Placement:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|(cpu|cuda|mps)(:[0-9]+)?", self.device):
-            expected = "auto, cpu, cuda or mps"
-            raise ConfigError("this device is not available", expected=expected, found=self.device)
+            expected, gpu = "auto, cpu, cuda or mps", self.device.lower() in ("gpu", "nvidia", "rocm", "hip")
+            hint = (
+                "auto takes a GPU if there is one; of NVIDIA and AMD it is called cuda, of Apple mps" if gpu else None
+            )
+            raise ConfigError("this device is not available", expected=expected, found=self.device, hint=hint)
         if self.engine not in ENGINES:
             raise ConfigError("there is no such engine", expected=" or ".join(ENGINES), found=self.engine)
         if self.precision not in PRECISIONS:

@@ -53,7 +53,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return `key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
 
     Raises:
-        ConfigError: an assignment has no `=`, or its key is unknown.
+        ConfigError: an assignment has no `=`, its key is unknown, or one key has two values.
     """
     tree: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
@@ -65,7 +65,9 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
             value = tomllib.loads(f"value = {text.strip()}")["value"]
         except (ValueError, RecursionError):  # numbers of thousands of digits are no TOML either
             value = text.strip()
-        tree.setdefault(section, {})[key] = value
+        if tree.setdefault(section, {}).setdefault(key, value) != value:
+            found = f"{tree[section][key]!r} and {value!r}"
+            raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
     return tree
 
 

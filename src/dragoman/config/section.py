@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform, get_type_hints
 
-from dragoman.config.values import Mistake, convert_fields, in_words, shown, told
+from dragoman.config.values import Bounds, Mistake, convert_fields, in_words, shown, told
 from dragoman.errors import ConfigError
 
 S = TypeVar("S", bound="Section")
 Content = Literal["data", "run"]
 Files = Literal["pairs", "text", "prepared"]
+# What other settings must be, by their dotted names: within bounds, or one of some values; `...`: or still open.
+Need = Mapping[str, "Bounds | tuple[object, ...]"]
 _MESSAGE = "the settings do not hold together:"
 
 
@@ -38,6 +40,7 @@ class Setting:
         before: what was done before the setting existed, in data and checkpoints that are still read; `...`: it was
             there from the first.
         elsewhere: what other toolkits call it.
+        needs: without one of these, whole, the setting does nothing (`config.effects`); none: it needs nothing.
         section: the section that it stands in; "" for the top of the tree.
         name: its name there.
         owner: the class of that section.
@@ -54,6 +57,7 @@ class Setting:
     since: str = "0.1.0"
     before: object = ...
     elsewhere: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
     section: str = ""
     name: str = ""
     owner: type[Section] | None = None
@@ -92,6 +96,7 @@ def setting(
     since: str = "0.1.0",
     before: object = ...,
     elsewhere: tuple[str, ...] = (),
+    needs: tuple[Need, ...] = (),
 ) -> Any:
     """Return a setting of a section; see `Setting` for the arguments.
 

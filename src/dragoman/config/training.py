@@ -8,6 +8,8 @@ from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, PathText, Posit
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
+_MUON = ({"training.optimizer": ("muon", ...)},)
+
 
 class MarkovConfig(Section, section="markov", content=frozenset({"run"}), families=COUNTED):
     """How counts become probabilities in a Markov model."""
@@ -62,10 +64,15 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
     adam_eps: Annotated[float, Bounds(gt=0)] = setting(
         default=1e-9, description="Of adam: what is added to the root that an update is divided by."
     )
-    muon_momentum: Rate = setting(default=0.95, description="Of muon: momentum of the matrices.")
+    muon_momentum: Rate = setting(
+        default=0.95,
+        description="Of muon: momentum of the matrices.",
+        needs=_MUON,
+    )
     muon_rate_factor: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None,
         description="Of muon: what learning_rate is multiplied by for the matrices; by the corpus if unset.",
+        needs=_MUON,
     )
     weight_decay: Annotated[float, Bounds(ge=0)] | None = setting(
         default=None,
@@ -91,7 +98,10 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         before=None,
     )
     sampled_sides: Literal["both", "source", "target"] = setting(
-        default="both", description="The sides whose subwords are drawn anew in each epoch.", before="both"
+        default="both",
+        description="The sides whose subwords are drawn anew in each epoch.",
+        before="both",
+        needs=({"training.bpe_dropout": Bounds(gt=0)}, {"training.unigram_alpha": Bounds(gt=0)}),
     )
     r_drop: Annotated[float, Bounds(ge=0)] = setting(
         default=0.0,
@@ -200,7 +210,9 @@ class ValidationConfig(Section, section="validation", content=frozenset({"run"})
         default=None, description="What the best checkpoint is judged by; the others are reported too."
     )
     search: Literal["greedy", "beam"] = setting(
-        default="greedy", description="How held-out sources are translated: greedily, or by the model's own beam."
+        default="greedy",
+        description="How held-out sources are translated: greedily, or by the model's own beam.",
+        needs=({"decoding.sampling": (False,), "decoding.beam_size": Bounds(ge=2)},),
     )
     max_sentences: Positive = setting(
         default=1000,

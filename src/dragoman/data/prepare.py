@@ -27,6 +27,7 @@ from typing import Any
 from dragoman.config import Section, TrainConfig, file_keys
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
 from dragoman.data.prepared_files import (
@@ -226,10 +227,13 @@ def _build(
     write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
 
+    lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
+    pairs = pairs if corpora.is_text else lengths.watch(pairs)
     train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
+    lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}

@@ -15,6 +15,7 @@ from dragoman.language.filling import MAX_TOKENS, Filler, Filling
 from dragoman.language.loading import LanguageModel, load_language_model
 from dragoman.nn import MaskedLM
 from dragoman.search import search
+from dragoman.search.guard import is_finished
 from dragoman.search.hypothesis import IMPOSSIBLE, Hypothesis
 from dragoman.search.outputs import Alternative, one_line
 from dragoman.search.protocol import NextTokenModel
@@ -28,6 +29,8 @@ HINTS = {
     "transformer": "`dragoman translate` runs an encoder-decoder",
     "masked": "a masked model fills gaps: `dragoman.language.Filler`",
 }
+# Settings of searches with a source; completions never have a `<unk>`, and are not guarded against loops.
+_OF_PAIRS = ("knn_weight", "knn_neighbours", "right_to_left_weight", "max_source_length", "loop_guard", "unknown")
 
 
 class Completer:
@@ -72,7 +75,7 @@ class Completer:
         Raises:
             ConfigError: one is unknown, or wrong, or for encoder-decoders.
         """
-        if found := [f"decoding.{name}" for name in ("knn_weight", "right_to_left_weight") if changes.get(name)]:
+        if found := [f"decoding.{name}" for name in _OF_PAIRS if changes.get(name)]:
             raise ConfigError("only a model of pairs can have this", found=", ".join(found), hint="leave it out")
         return changed_options(self.decoding, changes)
 
@@ -102,10 +105,13 @@ class Completer:
     def complete_lines(
         self, lines: Iterable[str], options: DecodingConfig | None = None, *, chunk: int = 2048
     ) -> Iterator[list[Alternative]]:
-        """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order."""
+        """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order; [] for a too long one."""
         done = 0
         for some in chunks(lines, chunk):
-            yield from self.complete(some, options, first=done)
+            short = [len(self.tokenizer.encode(prompt)) <= MAX_TOKENS for prompt in some]
+            prompts = [prompt if fits else "" for prompt, fits in zip(some, short, strict=True)]
+            for fits, found in zip(short, self.complete(prompts, options, first=done), strict=True):
+                yield found if fits else []
             done += len(some)
 
     def _some(self, prompts: Sequence[str], first: int, options: DecodingConfig) -> list[list[Alternative]]:
@@ -116,8 +122,8 @@ class Completer:
                 raise DataError("a prompt is too long to be continued", line=number, expected=limit, found=len(prefix))
         requests = [self.request(prefix, options, seed) for seed, prefix in enumerate(prefixes, first)]
         return [
-            [self._alternative(prompt, prefix, one) for one in hypotheses]
-            for prompt, prefix, hypotheses in zip(prompts, prefixes, search(self.model, requests), strict=True)
+            [self._alternative(prompt, request, one) for one in hypotheses]
+            for prompt, request, hypotheses in zip(prompts, requests, search(self.model, requests), strict=True)
         ]
 
     def request(self, prompt: Sequence[int], options: DecodingConfig, seed: int = 0) -> SearchRequest:
@@ -133,15 +139,16 @@ class Completer:
         limit = output_limit(options, len(prompt))
         return SearchRequest(NOTHING, options, tuple(prompt), seed, never=never, limit=limit)
 
-    def _alternative(self, prompt: str, prefix: list[int], found: Hypothesis) -> Alternative:
+    def _alternative(self, prompt: str, request: SearchRequest, found: Hypothesis) -> Alternative:
         values = tuple(value if value > IMPOSSIBLE else -math.inf for value in found.token_log_probabilities)
         possible = -math.inf not in values
         return Alternative(
-            self.text(prompt, prefix, found.tokens),
+            self.text(prompt, request.prefix, found.tokens),
             found.score if possible else -math.inf,
             found.log_probability if possible else -math.inf,
             tuple(self.tokenizer.pieces(found.tokens)),
             values,
+            finished=is_finished(found, request.max_length),
         )
 
     def text(self, prompt: str, prefix: Sequence[int], tokens: Sequence[int]) -> str:

@@ -164,11 +164,19 @@ class Filler:
         ]
 
     def fill_lines(self, lines: Iterable[str], *, n_best: int = 1, chunk: int = 2048) -> Iterator[list[Filling]]:
-        """Yield what `fill` returns for a stream of texts, `chunk` at a time, in order."""
-        done = 0
+        """Yield what `fill` returns for a stream of texts, `chunk` at a time, in order.
+
+        Of a text that is too long, or has no gap, it is nothing.
+        """
         for some in chunks(lines, chunk):
-            yield from self.fill(some, n_best=n_best, first=done)
-            done += len(some)
+            fillable = [self._is_fillable(text) for text in some]
+            texts = [text if fits else MASK_TOKEN for text, fits in zip(some, fillable, strict=True)]
+            for fits, found in zip(fillable, self.fill(texts, n_best=n_best), strict=True):
+                yield found if fits else []
+
+    def _is_fillable(self, text: str) -> bool:
+        parts = split_at_gaps(text)
+        return len(parts) > 1 and len(with_gaps(self.tokenizer, parts)) <= MAX_TOKENS
 
     def _start(self, text: str, parts: list[str], number: int) -> _Partial:
         if len(parts) == 1:

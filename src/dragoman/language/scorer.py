@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dragoman.errors import DataError, ModelError
+from dragoman.errors import ModelError
 from dragoman.files import finite, json_text
 from dragoman.language.loading import load_language_model
 from dragoman.nn import MaskedLM
@@ -35,6 +35,7 @@ class TextScore:
         text: the text.
         log_probability: natural logarithm of the probability of its tokens and its `</s>`; of a masked model, the
             pseudo-log-likelihood: the sum over its tokens of the logarithm of each one's probability, given all others.
+            NaN where it could not be scored.
         tokens: its pieces.
         token_scores: natural log-probability of each piece, then that of `</s>` (not of a masked model).
     """
@@ -62,6 +63,7 @@ class TextSummary:
         unknown: pieces that the vocabulary lacks. They are predicted as `<unk>`, whatever they were, which is easier:
             where there are any, only models with the same vocabulary compare.
         pseudo: the log-probabilities are those of a masked model.
+        unscored: texts that were too long to be scored; they count nowhere else.
     """
 
     log_probability: float = 0.0
@@ -71,10 +73,13 @@ class TextSummary:
     bytes: int = 0
     unknown: int = 0
     pseudo: bool = False
+    unscored: int = 0
 
     @classmethod
     def of(cls, score: TextScore | PairScore) -> TextSummary:
         """Return the sums of one text, or of the target of one pair."""
+        if math.isnan(score.log_probability):
+            return cls(unscored=1)
         text = score.text if isinstance(score, TextScore) else score.target
         ends = len(score.token_scores) - len(score.tokens)
         counts = len(score.token_scores), len(text.split()) + ends, len(text.encode()) + ends
@@ -82,8 +87,8 @@ class TextSummary:
         return cls(score.log_probability, 1, *counts, unknown, pseudo=not ends)
 
     def __add__(self, other: TextSummary) -> TextSummary:
-        sums = (getattr(self, name) + getattr(other, name) for name in ("log_probability", *_COUNTS))
-        return TextSummary(*sums, pseudo=self.pseudo or other.pseudo)
+        sums = {name: getattr(self, name) + getattr(other, name) for name in ("log_probability", *_COUNTS)}
+        return TextSummary(**sums, pseudo=self.pseudo or other.pseudo)
 
     @property
     def perplexity(self) -> float:
@@ -112,17 +117,18 @@ class TextSummary:
         return finite({**asdict(self), **rates})
 
     def __str__(self) -> str:
+        left = f"; {self.unscored:,} more could not be scored" if self.unscored else ""
         if not self.tokens:
-            return f"{self.lines:,} lines, in which there is nothing to predict"
+            return f"{self.lines:,} lines, in which there is nothing to predict{left}"
         pseudo, counted = ("pseudo-", "") if self.pseudo else ("", ", </s> counted")
         sort = "pseudo-log-likelihood" if self.pseudo else "log-probability"
         total = f"{self.lines:,} lines, {sort} {self.log_probability:.4f}"
         rates = f"{self.perplexity:.3f} per token{counted}, {self.word_perplexity:.3f} per word"
         unknown = f"; {self.unknown:,} unknown tokens" if self.unknown else ""
-        return f"{total}; {pseudo}perplexity {rates}; {self.bits_per_byte:.4f} bits per byte{unknown}"
+        return f"{total}; {pseudo}perplexity {rates}; {self.bits_per_byte:.4f} bits per byte{unknown}{left}"
 
 
-_COUNTS = ("lines", "tokens", "words", "bytes", "unknown")
+_COUNTS = ("lines", "tokens", "words", "bytes", "unknown", "unscored")
 
 
 class TextScorer:
@@ -158,36 +164,27 @@ class TextScorer:
         """Whether the scores are pseudo-log-likelihoods."""
         return isinstance(self.model, MaskedLM)
 
-    def score(self, texts: Sequence[str], *, first: int = 0) -> list[TextScore]:
-        """Return how likely the model finds each text.
+    def score(self, texts: Sequence[str]) -> list[TextScore]:
+        """Return how likely the model finds each text: NaN, and no tokens, where it has 4,096 tokens or more.
 
         Args:
             texts: any number of strings; batch mates change nothing.
-            first: number of the first text in a longer series, for messages.
-
-        Raises:
-            DataError: a text is too long to be scored.
         """
+        found = [TextScore(text, math.nan, (), ()) for text in texts]
         encoded = [self.tokenizer.encode(text) for text in texts]
-        for number, ids in enumerate(encoded, first + 1):
-            if len(ids) >= BATCH_TOKENS:
-                limit = f"at most {BATCH_TOKENS - 1} tokens"
-                raise DataError("a text is too long to be scored", line=number, expected=limit, found=len(ids))
-        values = self._pseudo_values(encoded) if self.pseudo else self._values(encoded)
-        for one in values:
-            check_numbers(one)
-        pieces = [tuple(self.tokenizer.pieces(ids)) for ids in encoded]
-        return [
-            TextScore(text, sum(value, 0.0), piece, tuple(value))
-            for text, piece, value in zip(texts, pieces, values, strict=True)
-        ]
+        short = [row for row, ids in enumerate(encoded) if len(ids) < BATCH_TOKENS]
+        some = [encoded[row] for row in short]
+        values = self._pseudo_values(some) if self.pseudo else self._values(some)
+        for row, value in zip(short, values, strict=True):
+            check_numbers(value)
+            pieces = tuple(self.tokenizer.pieces(encoded[row]))
+            found[row] = TextScore(texts[row], sum(value, 0.0), pieces, tuple(value))
+        return found
 
     def score_lines(self, lines: Iterable[str], *, chunk: int = 2048) -> Iterator[TextScore]:
         """Yield what `score` returns for a stream of texts, `chunk` at a time, in order."""
-        done = 0
         for some in chunks(lines, chunk):
-            yield from self.score(some, first=done)
-            done += len(some)
+            yield from self.score(some)
 
     def summary(self, texts: Iterable[str]) -> TextSummary:
         """Return perplexity and bits per byte of many texts together."""
@@ -253,7 +250,7 @@ def _exp(value: float) -> float:
 def format_score(score: TextScore | PairScore, *, tokens: bool = False, as_json: bool = False) -> str:
     """Return the line to print for a score: the log-probability; with `tokens` a TAB and `piece:value`s."""
     if as_json:
-        return json_text(asdict(score))
+        return json_text(finite(asdict(score)))
     pieces = zip_longest(score.tokens, score.token_scores, fillvalue=SPECIALS[MASKED_SPECIALS.eos])
     detail = "\t" + " ".join(f"{piece}:{value:.3f}" for piece, value in pieces) if tokens else ""
     return f"{score.log_probability:.4f}{detail}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from dragoman.files import MAX_SETTINGS_BYTES, make_directory, read_json, sealed
 from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair, tokenizer_files
 
 FORMAT = 1
+NEAR = 5  # models that a message names
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
 FILES, SUM = "files", "sha256"
 _KEYS = {"format", "model", "decoding", "languages", FILES, SUM}
@@ -96,6 +99,8 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
     file = directory / CONFIG
     if not file.exists():
         hint = "a model directory is what `dragoman train --out` made, after its first validation"
+        if near := _models_near(directory):
+            hint = f"there {'is one' if len(near) == 1 else 'are some'} in {', '.join(near)}"
         raise ModelError("no model here", file=directory, expected=CONFIG, hint=hint)
     with unquoted(file):
         found = _parts(_read(directory), file)
@@ -116,6 +121,9 @@ def _parts(tree: dict[str, Any], file: Path) -> tuple[ModelConfig, DecodingConfi
     parts = {name: tree.get(name, {}) for name in ("model", "decoding", "languages")}
     if not all(isinstance(part, dict) for part in parts.values()):
         raise ModelError("not a model's configuration", file=file, expected="objects: model, decoding, languages")
+    if parts["decoding"]:  # written by a version that did not know a setting: what it did is done
+        before = {name: one.before for name, one in DecodingConfig.settings.items() if one.before is not ...}
+        parts["decoding"] = {**before, **parts["decoding"]}
     try:
         return (
             ModelConfig.from_dict(parts["model"]),
@@ -124,6 +132,15 @@ def _parts(tree: dict[str, Any], file: Path) -> tuple[ModelConfig, DecodingConfi
         )
     except ConfigError as error:
         raise ModelError("not a model's configuration", file=file, found=error) from error
+
+
+def _models_near(directory: Path) -> list[str]:
+    """Some model directories in or beside a directory that is none, or beside where it would be."""
+    found: list[str] = []
+    for place in (directory, directory.parent):
+        with suppress(OSError):
+            found += [str(one.parent) for one in islice(sorted(place.glob(f"*/{CONFIG}")), NEAR)]
+    return found[:NEAR]
 
 
 def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:

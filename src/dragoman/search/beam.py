@@ -103,6 +103,11 @@ class Beam(Sentence):
         """Return the tokens of each live hypothesis."""
         return [[one.token for one in _trace(line, self._steps[:-1])] for line in self._steps[-1]]
 
+    @property
+    def finished(self) -> Sequence[Hypothesis]:
+        """What is finished so far."""
+        return self._finished
+
     def descend(self, ranked: Sequence[tuple[float, int, int, float]]) -> None:
         """Finish continuations that end, and let the best others live on.
 

@@ -6,13 +6,11 @@ guard changes no output that the model ended, and it costs nothing where there i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.request import SearchRequest
-
-Find = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
+from dragoman.search.request import SearchRequest, changed
 
 
 class Guarded(NamedTuple):
@@ -33,30 +31,31 @@ def is_finished(hypothesis: Hypothesis, max_length: int) -> bool:
 
 
 def is_loop(tokens: Sequence[int], size: int) -> bool:
-    """Return whether half of the n-grams of this size, or more, repeat earlier ones; never with fewer than 2 sizes."""
-    count = len(tokens) - size + 1
-    return count >= 2 * size and 2 * len({tuple(tokens[i : i + size]) for i in range(count)}) <= count
+    """Return whether an output goes in circles: it repeats itself, and ends without anything new.
+
+    Half of the n-grams of this size, or more, repeat earlier ones, and all in its last quarter do (what lists or counts
+    on brings new ones up to its end). Never with fewer n-grams than 2 sizes.
+    """
+    grams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    if len(grams) < 2 * size or 2 * len(set(grams)) > len(grams):
+        return False
+    end = len(grams) - max(1, len(grams) // 4)
+    return set(grams[end:]) <= set(grams[:end])
 
 
-def search_without_loops(find: Find, requests: Sequence[SearchRequest]) -> Guarded:
-    """Return a search's hypotheses; where the best is unfinished and a loop, those of one that repeats no n-gram.
+def without_loops(request: SearchRequest, found: Sequence[Hypothesis]) -> SearchRequest | None:
+    """Return the request that is to be searched once more, repeating no n-gram; None if the first search will do.
 
-    What the second search finds is taken only if its best hypothesis is finished. Nothing is searched again if n-grams
+    What the second search finds counts only if its best hypothesis is finished. Nothing is searched again if n-grams
     are not repeated anyway, or if `max_length` is set: then it is not loops that outputs are cut for.
 
     Args:
-        find: any search.
-        requests: a batch; the option `loop_guard` is the size of the n-grams, 0 searches nothing again.
+        request: the option `loop_guard` is the size of the n-grams, 0 searches nothing again.
+        found: its hypotheses, best first.
     """
-    found, again = find(requests), [False] * len(requests)
-    rows = [row for row, request in enumerate(requests) if _loops(found[row][0], request)]
-    if not rows:
-        return Guarded(found, again)
-    changed = [_without_repeats(requests[row]) for row in rows]
-    for row, hypotheses in zip(rows, find(_shared(changed)), strict=True):
-        if is_finished(hypotheses[0], requests[row].max_length):
-            found[row], again[row] = hypotheses, True
-    return Guarded(found, again)
+    if not _loops(found[0], request):
+        return None
+    return request.with_options(changed(request.options, "no_repeat_ngram", request.options.loop_guard))
 
 
 def _loops(best: Hypothesis, request: SearchRequest) -> bool:
@@ -64,13 +63,3 @@ def _loops(best: Hypothesis, request: SearchRequest) -> bool:
     size = options.loop_guard
     guarded = size and not options.no_repeat_ngram and options.max_length is None
     return bool(guarded) and not is_finished(best, request.max_length) and is_loop(best.tokens, size)
-
-
-def _without_repeats(request: SearchRequest) -> SearchRequest:
-    return request.with_options(request.options.replace({"no_repeat_ngram": request.options.loop_guard}))
-
-
-def _shared(requests: Sequence[SearchRequest]) -> list[SearchRequest]:
-    """The same requests, equal options as one object: they are searched together."""
-    options = {request.options: request.options for request in requests}
-    return [request.with_options(options[request.options]) for request in requests]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -48,7 +49,8 @@ class PairScore:
     Attributes:
         source: the source text.
         target: the target text.
-        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`.
+        log_probability: natural logarithm of the probability of the target's tokens and its `</s>`; NaN where it could
+            not be scored.
         tokens: the target's pieces.
         token_scores: natural log-probability of each piece, then that of `</s>`.
         right_to_left: as `log_probability`, right to left; None where the model did not learn that.
@@ -60,3 +62,8 @@ class PairScore:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
     right_to_left: float | None = None
+
+    @classmethod
+    def unscored(cls, source: str, target: str) -> PairScore:
+        """Return what stands for the score of a pair that cannot have one."""
+        return cls(source, target, math.nan, (), ())

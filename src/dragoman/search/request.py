@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from dragoman.config import DecodingConfig
+from dragoman.config.effects import check_search
 from dragoman.sequences.source import SPECIALS, Source
-from dragoman.sequences.target import FRAME, Frame
+from dragoman.sequences.target import FRAME, Direction, Frame
 
 # Tokens that no output has.
 NEVER = (SPECIALS.pad, SPECIALS.bos)
@@ -50,27 +51,45 @@ class SearchRequest:
 
 def output_limit(options: DecodingConfig, length: int) -> int:
     """Return the most tokens that options allow an output for a source of so many tokens of its own."""
-    if options.max_length is not None:
-        return options.max_length
-    return int(length * options.max_length_factor) + options.max_length_offset
+    return options.output_limit(length)
 
 
-def changed_requests(requests: Sequence[SearchRequest], changes: dict[str, Any]) -> list[SearchRequest]:
-    """Return requests with some of their options changed, checked together; options that were shared stay shared."""
-    changed: dict[int, DecodingConfig] = {}
-    for request in requests:
-        if id(request.options) not in changed:
-            changed[id(request.options)] = request.options.replace(changes)
-    return [request.with_options(changed[id(request.options)]) for request in requests]
+def forced_request(source: Source, output: Sequence[int], direction: Direction) -> SearchRequest:
+    """Return a search that can find nothing but a given output, and so tells the log-probabilities of its tokens.
+
+    Args:
+        source: what is read.
+        output: unframed, from left to right.
+        direction: in which it is written.
+    """
+    return SearchRequest(
+        source, _given(), tuple(direction.ordered(output)), frame=direction.frame(source.specials),
+        never=(source.specials.pad,), limit=len(output),
+    )  # fmt: skip
+
+
+@cache
+def _given() -> DecodingConfig:
+    """Options of a search that has no choice."""
+    return DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
+
+
+@lru_cache(maxsize=256)
+def changed(options: DecodingConfig, name: str, value: Any) -> DecodingConfig:
+    """Return options with one changed, checked; equal options give the same object, which is searched faster."""
+    return options.replace({name: value})
 
 
 def changed_options(options: DecodingConfig, changes: dict[str, Any]) -> DecodingConfig:
     """Return decoding options with some changed, checked together; the beam grows with `n_best` unless it is given too.
 
     Raises:
-        ConfigError: an option is unknown or wrong, or two contradict each other.
+        ConfigError: an option is unknown or wrong, two contradict each other, or one that is changed does nothing.
     """
-    n_best = changes.get("n_best")
+    n_best, given = changes.get("n_best"), changes.keys()
     if isinstance(n_best, int) and "beam_size" not in changes:
         changes = {**changes, "beam_size": max(options.beam_size, n_best)}
-    return options.replace(changes)
+    changed = options.replace(changes)
+    if given:
+        check_search(changed, given)
+    return changed

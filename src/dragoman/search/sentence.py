@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
@@ -53,3 +54,8 @@ class Sentence(ABC):
     @abstractmethod
     def histories(self) -> list[list[int]]:
         """Return the tokens of each row."""
+
+    @property
+    def finished(self) -> Sequence[Hypothesis]:
+        """What is finished so far, in no order."""
+        return self.found or ()

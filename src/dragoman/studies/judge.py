@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +25,12 @@ from dragoman.evaluation import (
 from dragoman.evaluation.metrics import METRICS, Metric, ignore_case
 from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
-from dragoman.text import Tokenizer, guess_language, read_lines
+from dragoman.text import Tokenizer, guess_language, read_texts
+from dragoman.text.lines import BadText
+from dragoman.text.unknown import count_unknown as unknown_among
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
-
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ def evaluate(
     breakdown: bool = False,
     worst: int = 0,
     frequencies: Mapping[str, int] | None = None,
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Evaluation:
     """Translate a file and score the output against one or more reference files.
@@ -105,13 +105,14 @@ def evaluate(
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
         frequencies: how often words stand in the training targets; None for what a run directory knows.
+        on_bad_text: what a line that is not UTF-8 does: "stop", "replace" (what is wrong), or "skip" (it is empty).
         report: takes a line of plain text now and then: how far the translation is.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
         ConfigError: a metric is unknown, or a number is out of range.
     """
-    sources, answers = read_test_set(source, references, group=group)
+    sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     options = decoding or translator.decoding
     checked = check_metrics(metrics, translator.languages.target)
@@ -144,6 +145,8 @@ def evaluate_outputs(
     breakdown: bool = False,
     worst: int = 0,
     frequencies: Mapping[str, int] | None = None,
+    on_bad_text: BadText = "stop",
+    report: Callable[[str], None] = silent,
 ) -> Evaluation:
     """Score a file of outputs that may come from anywhere; no model is needed.
 
@@ -158,16 +161,20 @@ def evaluate_outputs(
         breakdown: also break the scores down.
         worst: also list so many sentences with the worst scores.
         frequencies: how often words stand in the training targets of the system, if known.
+        on_bad_text: as for `evaluate`.
+        report: takes a line of plain text about lines that are not text.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
         ConfigError: a metric is unknown, or a number is out of range.
     """
     files = [references] if isinstance(references, (str, Path)) else list(references)
-    hypotheses = [line.text for line in read_lines(outputs)]
+    hypotheses = list(read_texts(outputs, on_bad_text=on_bad_text, tell=report))
     if source is None and group:
         raise DataError("lines are grouped by their sources", expected="a file of sources")
-    lines, answers = read_test_set(files[0] if source is None else source, files, group=group)
+    lines, answers = read_test_set(
+        files[0] if source is None else source, files, group=group, on_bad_text=on_bad_text, report=report
+    )
     check_outputs(hypotheses, answers, file=outputs, unit="distinct source" if group else "reference")
     checked = check_metrics(metrics, guess_language([str(file) for file in files]))
     return _judge(
@@ -219,9 +226,7 @@ def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = F
 
 def count_unknown(tokenizer: Tokenizer, text: str) -> int:
     """Return how many pieces of a text the vocabulary lacks: unknown tokens, and bytes that stand for characters."""
-    ids = tokenizer.encode(text)
-    pieces = zip(ids, tokenizer.pieces(ids), strict=True)
-    return sum(token == tokenizer.unk or _BYTE.fullmatch(piece) is not None for token, piece in pieces)
+    return unknown_among(tokenizer, tokenizer.encode(text))
 
 
 def error_kinds(
@@ -310,16 +315,21 @@ def _judge(
 
 
 def read_test_set(
-    source: str | Path, references: str | Path | Sequence[str | Path], *, group: bool = False
+    source: str | Path,
+    references: str | Path | Sequence[str | Path],
+    *,
+    group: bool = False,
+    on_bad_text: BadText = "stop",
+    report: Callable[[str], None] = silent,
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the sources and, for each, its references.
+    """Return the sources and, for each, its references; arguments as for `evaluate`.
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
     """
     files = [references] if isinstance(references, (str, Path)) else list(references)
-    sources = [line.text for line in read_lines(source)]
-    columns = [[line.text for line in read_lines(file)] for file in files]
+    sources = list(read_texts(source, on_bad_text=on_bad_text, tell=report))
+    columns = [list(read_texts(file, on_bad_text=on_bad_text, tell=report)) for file in files]
     for file, column in zip(files, columns, strict=True):
         if len(column) != len(sources):
             raise DataError(

@@ -16,6 +16,7 @@ from dragoman.evaluation.references import References
 from dragoman.models.description import read_config, replace_decoding
 from dragoman.pace import duration, silent
 from dragoman.studies.judge import read_test_set
+from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
 BEAM_SIZES = (1, 2, 4, 8)
@@ -108,6 +109,7 @@ def tune(
     right_to_left_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
     samples: int = 1000,
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Tuning:
     """Translate a held-out set with each beam size and length penalty, and compare the outputs.
@@ -129,6 +131,7 @@ def tune(
         right_to_left_weights: of the right-to-left direction, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
+        on_bad_text: as for `evaluate`.
         report: takes a line of plain text about each search.
 
     Raises:
@@ -136,7 +139,7 @@ def tune(
             before anything is translated.
         DataError: a file cannot be read, or they have different numbers of lines.
     """
-    sources, answers = read_test_set(source, references, group=group)
+    sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
     own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:

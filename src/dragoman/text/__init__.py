@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman.text.lines import ReadCounts as ReadCounts
     from dragoman.text.lines import count_lines as count_lines
     from dragoman.text.lines import read_lines as read_lines
+    from dragoman.text.lines import read_texts as read_texts
     from dragoman.text.lines import scan_stream as scan_stream
     from dragoman.text.monolingual_report import TextReport as TextReport
     from dragoman.text.monolingual_report import text_report as text_report
@@ -39,7 +40,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "corpus": ("Pair", "ParallelCorpus", "guess_language"),
-        "lines": ("Line", "ReadCounts", "count_lines", "read_lines", "scan_stream"),
+        "lines": ("Line", "ReadCounts", "count_lines", "read_lines", "read_texts", "scan_stream"),
         "monolingual_report": ("TextReport", "text_report"),
         "report": ("CorpusReport", "corpus_report"),
         "sentencepiece_tokenizer": ("SentencePieceTokenizer",),

@@ -6,19 +6,21 @@ characters, and a file has as many lines as `wc -l` counts (plus one if text fol
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import os
 import stat
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DragomanError
+from dragoman.pace import silent
 
 T = TypeVar("T")
 BadText = Literal["stop", "replace", "skip"]
@@ -37,15 +39,23 @@ class Line(NamedTuple):
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the same items, `size` at a time, as they come; fewer where they have very many characters together."""
+    """Yield the same items, `size` at a time, as they come; fewer where they have very many characters together.
+
+    Where they end with an error, those before it come first.
+    """
     chunk: list[T] = []
     held = 0
-    for item in items:
-        chunk.append(item)
-        held += _characters(item)
-        if len(chunk) == size or held >= _MOST_CHARACTERS:
+    try:
+        for item in items:
+            chunk.append(item)
+            held += _characters(item)
+            if len(chunk) == size or held >= _MOST_CHARACTERS:
+                yield chunk
+                chunk, held = [], 0
+    except DragomanError:
+        if chunk:
             yield chunk
-            chunk, held = [], 0
+        raise
     if chunk:
         yield chunk
 
@@ -54,6 +64,26 @@ def _characters(item: object) -> int:
     if isinstance(item, str):
         return len(item)
     return sum(map(_characters, item)) if isinstance(item, tuple) else 0
+
+
+class LineNumbers:
+    """Numbers of lines, for people: how many, and the first ten."""
+
+    SHOWN = 10
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[int] = []
+
+    def add(self, number: int) -> None:
+        """Take a number."""
+        self.count += 1
+        if len(self._first) < self.SHOWN:
+            self._first.append(number)
+
+    def __str__(self) -> str:
+        more = f" and {self.count - self.SHOWN:,} more" if self.count > self.SHOWN else ""
+        return f"line{'s' if self.count > 1 else ''} {', '.join(map(str, self._first))}{more}"
 
 
 @dataclass
@@ -101,7 +131,7 @@ def scan_stream(
         counts: as for `read_lines`.
 
     Raises:
-        DataError: with "stop", a line is not text; with any policy, a line is longer than 16 MiB.
+        DataError: with "stop", a line is not text, or longer than 16 MiB, which nothing can be replaced in.
     """
     counts = ReadCounts() if counts is None else counts
     number = 0
@@ -110,9 +140,15 @@ def scan_stream(
         counts.read += 1
         content = _content(raw, number)
         if len(content) > MAX_LINE_BYTES:
-            raise DataError(
-                "the line is too long to be one sequence", file=name, line=number, expected=f"<= {MAX_LINE_BYTES} bytes"
-            )
+            expected = f"<= {MAX_LINE_BYTES} bytes"
+            problem = DataError("the line is too long to be one sequence", file=name, line=number, expected=expected)
+            if on_bad_text == "stop":
+                raise problem
+            while raw and not raw.endswith(b"\n"):
+                raw = stream.readline(MAX_LINE_BYTES)
+            counts.skipped += 1
+            yield Line(number, "", problem)
+            continue
         start, wrong = content.find(0), "a NUL byte"
         try:
             text = content.decode("utf-8")
@@ -141,7 +177,7 @@ def _content(raw: bytes, number: int) -> bytes:
 
 
 def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataError:
-    hint = "convert the file to UTF-8 (training goes on without such lines if data.on_bad_text is replace or skip)"
+    hint = "convert it to UTF-8, or say what becomes of such lines: --on-bad-text replace (or skip)"
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         hint = "this looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
     if number == 1 and raw.startswith(b"\x1f\x8b"):
@@ -165,6 +201,59 @@ def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
         raise DataError("the gzip file is damaged or cut short", file=path, found=error) from error
     except OSError as error:
         raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
+
+
+def read_texts(
+    path: str | Path, *, on_bad_text: BadText = "stop", tell: Callable[[str], None] = silent
+) -> Iterator[str]:
+    """Yield the text of each line of a file, as many as it has: one that is skipped is empty.
+
+    Args:
+        path: as for `read_lines`.
+        on_bad_text: as for `read_lines`.
+        tell: takes a line of plain text at the end, if lines were not text.
+
+    Raises:
+        DataError: as for `read_lines`.
+    """
+    with open_bytes(path) as stream:
+        yield from stream_texts(stream, str(path), on_bad_text=on_bad_text, tell=tell)
+
+
+def stream_texts(
+    stream: BufferedIOBase, name: str, *, on_bad_text: BadText = "stop", tell: Callable[[str], None] = silent
+) -> Iterator[str]:
+    """Yield the text of each line of an open binary stream, as `read_texts` does for a file that is called `name`."""
+    counts, bad = ReadCounts(), LineNumbers()
+    for line in scan_stream(stream, name, on_bad_text=on_bad_text, counts=counts):
+        if counts.replaced + counts.skipped > bad.count:
+            bad.add(line.number)
+        yield line.text
+    if bad.count:
+        became = "count as empty" if on_bad_text == "skip" else "have U+FFFD for what was wrong"
+        tell(f"warning: {name}: {bad.count:,} of {counts.read:,} lines were not text and {became}: {bad}")
+
+
+def check_text(path: str | Path) -> int:
+    """Return how many lines a file has, all of which are text.
+
+    Raises:
+        DataError: as for `read_lines` with "stop": before any work is done on the lines before the bad one.
+    """
+    decoder, length = codecs.getincrementaldecoder("utf-8")(), 0
+    try:
+        with open_bytes(path) as stream:
+            while block := stream.read(_BLOCK):
+                decoder.decode(block)
+                first = block.find(b"\n")
+                if b"\0" in block or length + (len(block) if first < 0 else first) > MAX_LINE_BYTES:
+                    raise ValueError
+                length = length + len(block) if first < 0 else len(block) - 1 - block.rfind(b"\n")
+            decoder.decode(b"", True)
+    except ValueError:
+        for _ in scan_lines(path):  # finds the line and says what is wrong with it
+            pass
+    return count_lines(path)
 
 
 def count_lines(path: str | Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import ConfigError
@@ -33,6 +33,7 @@ def train_sides(
         sides[1].add(pair.target)
     wanted = (config.kind, config.target_kind or config.kind)
     kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
+    _check_meant(config, kinds)
     joint = config.joint
     if joint is None:
         joint = kinds[0] == kinds[1] and choose_joint(sides[0].sample, sides[1].sample, kinds[0])
@@ -68,9 +69,24 @@ def train_target(
         statistics.add(line.target)
     wanted = config.target_kind or config.kind
     kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
+    _check_meant(config, [kind])
     tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask)
     report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
     return tokenizer
+
+
+def _check_meant(config: TokenizerConfig, kinds: Sequence[Kind]) -> None:
+    """Refuse settings that were given and do nothing for vocabularies of these kinds.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    listed = [kind for kind in kinds if kind in ("word", "character")]
+    for name, of in (("min_count", listed), ("character_coverage", kinds[len(listed) :])):
+        given = name in config.given and getattr(config, name) != config.settings[name].default
+        if given and not of:
+            found, hint = " and ".join(sorted(set(kinds))), f"leave tokenizer.{name} out, or set tokenizer.kind"
+            raise ConfigError(f"tokenizer.{name} does nothing to these vocabularies", found=found, hint=hint)
 
 
 def _train(

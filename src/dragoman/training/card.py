@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -148,11 +149,17 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
             f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
+            *([_cut(config, result)] if result.cut else []),
             *([] if tuned is None else [_search(config, tuned)]),
             f"{_FLATTERS} {unit} also chose the weights, so these numbers flatter a little; judge on other text",
             f"with `dragoman {verb}`.\n",
         ]
     )
+
+
+def _cut(config: TrainConfig, result: Validation) -> str:
+    cut = f"{result.cut:,} of {len(result.hypotheses):,}"
+    return f"\nOutputs that the model did not end, cut at the limit ({config.decoding.limit_in_words}): {cut}."
 
 
 def _search(config: TrainConfig, tuned: Tuning) -> str:
@@ -184,11 +191,9 @@ def retell_search(directory: Path, chosen: Trial) -> None:
         chosen: the search that `translate` uses from now on, and what it reached.
     """
     path = directory / "README.md"
-    try:
-        with opened(path) as file:
-            card = file.read(_MOST).decode("utf-8", errors="surrogateescape")
-    except ModelError:  # none there, or no file of ours
-        return
+    card = ""
+    with suppress(ModelError), opened(path) as file:  # none there, or no file of ours
+        card = file.read(_MOST).decode("utf-8", errors="surrogateescape")
     told = _searched(chosen, "found by `tune`", "held-out lines")
     before = re.search(re.escape(_SEARCHES) + r".*?`\.(?=\n)", card, re.DOTALL)
     if before is not None:

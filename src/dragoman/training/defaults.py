@@ -36,6 +36,7 @@ from dragoman.models.blueprint import count_numbers
 from dragoman.models.draft import blueprint_of
 from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
+from dragoman.training.limits import fit_outputs
 from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import task_of
@@ -129,6 +130,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     sizes: dict[str, int | None] = {"source_vocab": None, "target_vocab": len(data.tokenizers.target)}
     if pairs:
         sizes |= {"source_vocab": data.tokenizers.source_vocab, "matches": data.tokenizers.count_of_matches}
+    _check_sizes(config.model, sizes)
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.to_dict(), **sizes},
@@ -155,9 +157,20 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
         raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
+    for reason, values in fit_outputs(config.decoding, data, config.training.init_from) if pairs else ():
+        choices.change("decoding", reason, values)
     # A search that the model will not be able to do is told now, not by the first validation.
     right_to_left_share(choices.config.decoding, bool(choices.config.model.right_to_left))
     return choices.config, choices.made
+
+
+def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
+    """Refuse vocabulary sizes that were given and are not those of the prepared data, which count."""
+    for name in ("source_vocab", "target_vocab"):
+        size = sizes[name]
+        if (found := getattr(model, name)) is not None and name in model.given and found != size:
+            hint = "leave it out; tokenizer.vocab_size asks for another one"
+            raise ConfigError(f"model.{name} follows from the data", expected=size, found=found, hint=hint)
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:

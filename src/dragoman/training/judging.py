@@ -73,8 +73,7 @@ class Judge:
                 with stop.interruptible():
                     result = self.measure()
             except ModelError as error:
-                raise diverged(self.directory, "the model cannot be validated", f"{error.message} at update "
-                               f"{progress.step}") from error  # fmt: skip
+                raise diverged(self.directory, "the model cannot be validated", error.message) from error
             best = self.is_better(result, progress)
             better = best and self.attempts.write("weights", lambda: save_weights(self.directory, self.model))
         progress.validated = progress.step
@@ -83,9 +82,8 @@ class Judge:
             progress.worse_in_a_row = 0
         else:
             progress.worse_in_a_row += 1
-        remark = "best so far" if better else f"best was step {progress.best_step:,}"
-        if best and not better:
-            remark = "the best so far, but not kept: it could not be written"
+        not_kept = "better, but could not be written" if best else f"best was step {progress.best_step:,}"
+        remark = "best so far" if better else not_kept
         self.keep(result, progress.step, f"step-{progress.step:08d}", remark)
         self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
         if self.is_out_of_patience(progress):
@@ -120,7 +118,8 @@ class Judge:
         scores = [f"{metric} {value:.2f}" for metric, value in result.scores.items()]
         accuracy = [] if scores else [f"accuracy {100 * result.accuracy:.2f} %"]
         loss = f"loss {result.loss:.3f} (training {self.data.counts['train'].unit} {result.training_loss:.3f})"
-        shown = "  ".join([loss, perplexity, *accuracy, *scores])
+        cut = [f"cut at the limit {result.cut:,} of {len(result.hypotheses):,}"] if result.cut else []
+        shown = "  ".join([loss, perplexity, *accuracy, *scores, *cut])
         self.log.line(f"validation at step {step:,}: {shown}  ({remark})")
 
 

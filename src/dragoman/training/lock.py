@@ -12,8 +12,6 @@ from types import TracebackType
 
 from dragoman.errors import LockedError, SaveError
 
-_NAME = ".lock"
-
 
 class RunLock:
     """Holds a run directory for this process: `with RunLock(directory): ...`.
@@ -30,8 +28,10 @@ class RunLock:
         SaveError: on entering: the directory cannot be written to.
     """
 
+    NAME = ".lock"
+
     def __init__(self, directory: Path) -> None:
-        self.path = directory / _NAME
+        self.path = directory / self.NAME
         self.previous: str | None = None
         self._descriptor: int | None = None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from dragoman.errors import ConfigError, SaveError
+from dragoman.errors import ConfigError
 from dragoman.files import json_text, open_append, opened, remove, write_bytes
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ class RunLog:
         self._found = {name for name in (METRICS, TEXT) if (directory / name).exists()}
 
     def __enter__(self) -> RunLog:
-        self._metrics = open_append(self.directory / METRICS)
-        try:
-            self._text = open_append(self.directory / TEXT)
-        except SaveError:
-            self._metrics.close()
-            raise
+        self._metrics, self._text = open_append(self.directory / METRICS, self.directory / TEXT)
         return self
 
     def __exit__(
@@ -121,7 +116,7 @@ class RunLog:
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # damaged, or the end of a line that a crash cut off
         write_bytes(path, "".join(kept).encode())
-        self._metrics = open_append(path)
+        (self._metrics,) = open_append(path)
 
     def start_progress(self, done: int, total: int) -> None:
         """Show a bar, where standard error is a terminal."""

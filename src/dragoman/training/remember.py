@@ -20,7 +20,8 @@ from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
 from dragoman.pace import silent
-from dragoman.text import ParallelCorpus, TokenizerPair
+from dragoman.text import ParallelCorpus, ReadCounts, TokenizerPair
+from dragoman.text.lines import BadText
 from dragoman.training.precision import choose_precision
 from dragoman.translation.torch_backend import load_models
 
@@ -35,6 +36,7 @@ def remember(
     dev_target: Sequence[str | Path] = (),
     add: bool = False,
     device: str = "auto",
+    on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Datastore:
     """Make the datastore of a model directory, in place of the one that is there, or beside what it holds.
@@ -53,6 +55,7 @@ def remember(
         dev_target: their targets, aligned.
         add: keep what the datastore holds already.
         device: where the model runs.
+        on_bad_text: what a line of a file that is not UTF-8 does: "stop", "replace" or "skip" (its pair is left out).
         report: takes a line of plain text now and then.
 
     Raises:
@@ -68,7 +71,7 @@ def remember(
     before = Datastore.load(directory) if add else None
     if add and before is None:
         raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
-    read = partial(_read, tokenizers := load_tokenizers(directory, loaded.config), report)
+    read = partial(_read, tokenizers := load_tokenizers(directory, loaded.config), report, on_bad_text)
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):
@@ -129,16 +132,21 @@ def _prepared(directory: Path, tokenizers: TokenizerPair) -> Prepared | None:
 def _read(
     tokenizers: TokenizerPair,
     report: Callable[[str], None],
+    on_bad_text: BadText,
     source: Sequence[str | Path],
     target: Sequence[str | Path],
     pairs: Sequence[str | Path],
 ) -> list[Pair]:
-    counts, matching, known = Counts(unit="pairs"), tokenizers.matching, []
-    for corpus in (ParallelCorpus.from_files(source, target), ParallelCorpus.from_pairs(pairs)):
-        filled = drop_texts(corpus, counts)
+    counts, reading, matching, known = Counts(unit="pairs"), ReadCounts(), tokenizers.matching, []
+    for corpus in (
+        ParallelCorpus.from_files(source, target, on_bad_text=on_bad_text),
+        ParallelCorpus.from_pairs(pairs, on_bad_text=on_bad_text),
+    ):
+        filled = drop_texts(corpus.read(reading), counts)
         plain = tokenizers.without_matches()
         for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
             known.append((ids if matching is None else matching.source_of(ids, but_equal=True).joined, labels))
+    counts.unreadable(reading.skipped)
     report(f"pairs: {counts}")
     if not known:
         raise DataError("no pair is left", file=[*source, *pairs][0])

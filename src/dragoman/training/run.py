@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
+from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
@@ -138,10 +140,11 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
             raise ConfigError("a run would overwrite what is there", file=directory, found=", ".join(found), hint=hint)
         check_meant(config, config.model.family)
         check_validation(config)
-    make_directory(directory)
+        if config.training.init_from is None or "family" in config.model.given:
+            check_effects(config)
     for name in (CHECKPOINTS, HYPOTHESES, BOARD, "data"):
         check_own_directory(directory / name)
-    with RunLock(directory):
+    with _run_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
@@ -152,6 +155,21 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
                 raise
+
+
+@contextmanager
+def _run_directory(directory: Path) -> Iterator[None]:
+    """Make a run directory; if it is refused before anything was written to it, it goes again."""
+    there = directory.is_dir()
+    make_directory(directory)
+    try:
+        yield
+    except DragomanError:
+        with suppress(OSError):
+            if {one.name for one in directory.iterdir()} <= {RunLock.NAME} and not there:
+                (directory / RunLock.NAME).unlink(missing_ok=True)
+                directory.rmdir()
+        raise
 
 
 class _Session:
@@ -190,7 +208,10 @@ class _Session:
             self._check_untrained()
         start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
+        given, fresh = self.config, not (self.directory / SETTINGS_FILE).exists()
         self._complete(data, device, start)
+        if fresh:  # what was chosen may have left something that was given without an effect
+            check_effects(self.config, given)
         trainer = self._trainer(data, device, start)
         if newest is None:
             self.log.forget_after(-1)
@@ -339,11 +360,7 @@ class _Session:
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
     def _check_kept(self, trainer: Trainer) -> None:
-        """Make sure that there are weights to end with: those of the best validation may not have been written.
-
-        Raises:
-            SaveError: they cannot be written now either.
-        """
+        """Make sure that there are weights to end with: those of the best validation may not have been written."""
         file = self.directory / WEIGHTS
         if file.exists():
             return
@@ -351,8 +368,7 @@ class _Session:
             with trainer.judge.evaluated():
                 save_weights(self.directory, trainer.model)
         except OSError as error:
-            hint = "make room, and --resume ends the run"
-            raise SaveError("the model could not be written", file=file, found=error.strerror, hint=hint) from error
+            raise SaveError("cannot write the model", file=file, found=error.strerror, hint="make room") from error
 
     def _remember(self, trainer: Trainer) -> None:
         """The datastore of the training pairs for the kept model."""

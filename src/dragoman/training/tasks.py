@@ -33,10 +33,13 @@ SHOWN = 100
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model makes of held-out sequences: lines to be read, and their scores where there are references."""
+    """What a model makes of held-out sequences: lines to be read, their scores where there are references, and how many
+    of them it did not end: they were cut at the limit of the search.
+    """
 
     lines: list[str]
     scores: list[Score] = field(default_factory=list)
+    cut: int = 0
 
 
 @runtime_checkable
@@ -102,11 +105,12 @@ class Translating:
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
         both = Direction.RIGHT_TO_LEFT in self.directions
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
-        lines = [one.text for one in translator.translate_with(data.dev_source[:most], options)]
+        found = translator.translate_with(data.dev_source[:most], options)
+        lines = [one.text for one in found]
         tokenize = config.validation.tokenize
         metrics = [Metric(name, languages.target, tokenize=tokenize) for name in self.metrics if name != "loss"]
         scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0)
-        return Outputs(lines, scores)
+        return Outputs(lines, scores, sum(not one.finished for one in found))
 
 
 @dataclass(frozen=True)
@@ -186,5 +190,4 @@ def _search(config: TrainConfig) -> DecodingConfig:
     config = config.replace({"decoding": config.decoding.replace({"knn_weight": None})})
     if config.validation.search == "beam":
         return config.decoding
-    # A quick look: most outputs of the first validations are loops, and searching for each twice would be slow.
-    return config.decoding.replace({"beam_size": 1, "n_best": 1, "sampling": False, "loop_guard": 0})
+    return config.decoding.replace({"beam_size": 1, "n_best": 1, "sampling": False})

@@ -199,15 +199,10 @@ class Trainer:
         )  # fmt: skip
 
     def _check_finite(self) -> None:
-        """Refuse to judge or keep weights with which nothing can be computed any more.
-
-        Raises:
-            DivergenceError: there is one that is no number, or infinite.
-        """
+        """Refuse to judge or keep weights with which nothing can be computed any more."""
         for name, parameter in self.model.named_parameters():
             if not bool(torch.isfinite(parameter).all()):
-                found = f"{name} at update {self.progress.step}"
-                raise diverged(self.directory, "weights are not finite", found)
+                raise diverged(self.directory, "weights are not finite", f"{name} at update {self.progress.step}")
 
     def _tell(self, since: _Clock) -> None:
         step, settings = self.progress.step, self.settings

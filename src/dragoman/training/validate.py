@@ -39,6 +39,7 @@ class Validation:
         signatures: one per score.
         hypotheses: the translations; or completed, or filled, lines.
         perplexity_name: what e to the loss is called.
+        cut: hypotheses that the model did not end, so that they were cut at the limit of the search.
     """
 
     loss: float
@@ -49,6 +50,7 @@ class Validation:
     signatures: dict[str, str]
     hypotheses: list[str]
     perplexity_name: str = "perplexity"
+    cut: int = 0
 
     @property
     def perplexity(self) -> float:
@@ -63,7 +65,7 @@ class Validation:
         """Return all numbers, for the log."""
         training = {"training_loss": self.training_loss, "training_accuracy": self.training_accuracy}
         means = {"loss": self.loss, self.perplexity_name: self.perplexity, "accuracy": self.accuracy}
-        return {**means, **training, **self.scores}
+        return {**means, **training, **self.scores, **({"cut": self.cut} if self.scores else {})}
 
 
 def check_validation(config: TrainConfig) -> None:
@@ -159,4 +161,5 @@ def validate(
         signatures={one.name: one.signature for one in outputs.scores},
         hypotheses=outputs.lines,
         perplexity_name=task.perplexity,
+        cut=outputs.cut,
     )

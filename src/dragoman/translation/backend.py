@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.model import default_threads
 from dragoman.engines.native.searching import NativeSearcher
+from dragoman.search.continuous import ContinuousSearch
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
 from dragoman.sequences.source import Source
@@ -126,3 +128,23 @@ class Backend:
         if self.whole is not None:
             return self.whole.force(sources, outputs, direction, threads)
         return self.torch.force(sources, outputs, options, direction)
+
+    def align(
+        self, sources: Sequence[Source], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[list[tuple[int, int]]]]:
+        """Return which source token each token of each hypothesis looked at most."""
+        return self.torch.align(sources, found)
+
+    def continuous(
+        self, options: DecodingConfig, direction: Direction, threads: int | None = None
+    ) -> tuple[Hashable, Callable[[], ContinuousSearch]]:
+        """Return what opens a search that requests with such options may join, and a key: equal keys, one search.
+
+        Args:
+            options: of a request.
+            direction: in which its outputs are written.
+            threads: at most so many work on a step, where the engine can be told; all there are if None.
+        """
+        if self.whole is not None and not options.sampling:
+            return direction, partial(self.whole.continuous, direction, threads)
+        return self.torch.continuous(options, direction)

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
-from dragoman.search.guard import Guarded, search_without_loops
+from dragoman.search.guard import Guarded, is_finished, without_loops
 from dragoman.search.hypothesis import Hypothesis, added_up, make_hypothesis
-from dragoman.search.request import SearchRequest, changed_requests
+from dragoman.search.request import NEVER, SearchRequest, changed
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
 from dragoman.translation.backend import Backend
+
+
+class Need(NamedTuple):
+    """What a plan needs of a model for a request: its search, or the right-to-left log-probabilities of outputs.
+
+    Attributes:
+        request: what is searched for, or whose source the outputs are of.
+        outputs: to be scored, unframed, from left to right; None for a search.
+    """
+
+    request: SearchRequest
+    outputs: Sequence[tuple[int, ...]] | None = None
+
+
+class FoundOnce(NamedTuple):
+    """What a plan finds for a request: its hypotheses, best first, and whether they are those of a second search."""
+
+    hypotheses: list[Hypothesis]
+    again: bool
+
+
+# Is sent what it needs: hypotheses, best first, or for each output the log-probabilities of its tokens and its end.
+Steps = Generator[Need, Any, FoundOnce]
 
 
 @dataclass(frozen=True)
@@ -67,10 +91,38 @@ class SearchPlan:
             prefix: ids that the output must begin with.
             seed: for sampling.
         """
-        return SearchRequest(source, self.options, tuple(prefix), seed)
+        never = (*NEVER, source.specials.unk) if self.options.unknown == "forbid" else NEVER
+        return SearchRequest(source, self.options, tuple(prefix), seed, never=never)
 
-    def find(self, requests: Sequence[SearchRequest], threads: int | None = None) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each request, best first, as they are ranked; loops are not searched again.
+    def steps(self, request: SearchRequest, kept: Callable[[], tuple[int, ...]] = tuple) -> Steps:
+        """Yield, one after the other, what one request needs of a model; return what is found.
+
+        `run` answers many of these together; what schedules requests that come and go answers each when it is its turn.
+
+        Args:
+            request: options may differ from the plan's in what does not change the plan.
+            kept: gives what a second search must begin with besides; asked when there is one.
+        """
+        found = yield from self._ranked(request)
+        again = without_loops(request, found)
+        if again is None:
+            return FoundOnce(found, False)
+        if begin := kept():
+            again = replace(again, prefix=max(again.prefix, begin, key=len))
+        second = yield from self._ranked(again)
+        return FoundOnce(second, True) if is_finished(second[0], request.max_length) else FoundOnce(found, False)
+
+    def _ranked(self, request: SearchRequest) -> Generator[Need, Any, list[Hypothesis]]:
+        """The hypotheses of a request, best first, as they are ranked."""
+        if not self.right_to_left_share:
+            return (yield Need(request))
+        beam = changed(request.options, "n_best", request.options.beam_size)
+        found: list[Hypothesis] = yield Need(request.with_options(beam))
+        values: list[list[float]] = yield Need(request, [hypothesis.tokens for hypothesis in found])
+        return reranked(found, list(map(added_up, values)), self.right_to_left_share, request.options)
+
+    def run(self, requests: Sequence[SearchRequest], threads: int | None = None) -> Guarded:
+        """Return the hypotheses of each request, best first, loops searched once more without repetitions.
 
         Args:
             requests: a batch; options may differ from the plan's in what does not change the plan.
@@ -79,21 +131,32 @@ class SearchPlan:
         Raises:
             ModelError: the model gives NaN, or zero probability to every output of a request.
         """
-        if not self.right_to_left_share:
-            return self.engine.search(requests, threads)
-        found = self.engine.search(changed_requests(requests, {"n_best": self.options.beam_size}), threads)
-        outputs = [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
-        forced = self.engine.force(
-            [request.source for request in requests], outputs, self.options, Direction.RIGHT_TO_LEFT, threads
-        )
-        return [
-            reranked(hypotheses, list(map(added_up, values)), self.right_to_left_share, request.options)
-            for request, hypotheses, values in zip(requests, found, forced, strict=True)
-        ]
+        going = [self.steps(request) for request in requests]
+        needs = {row: next(steps) for row, steps in enumerate(going)}
+        over: dict[int, FoundOnce] = {}
+        while needs:
+            answers, needs = self._answers(needs, threads), {}
+            for row, answer in answers.items():
+                try:
+                    needs[row] = going[row].send(answer)
+                except StopIteration as end:
+                    over[row] = end.value
+        found = [over[row] for row in range(len(requests))]
+        return Guarded([one.hypotheses for one in found], [one.again for one in found])
 
-    def run(self, requests: Sequence[SearchRequest], threads: int | None = None) -> Guarded:
-        """Return what `find` finds, loops searched once more without repetitions; arguments as for that."""
-        return search_without_loops(lambda some: self.find(some, threads), requests)
+    def _answers(self, needs: dict[int, Need], threads: int | None) -> dict[int, Any]:
+        """What each row needs, those with like needs together."""
+        searched = [row for row, need in needs.items() if need.outputs is None]
+        answers: dict[int, Any] = {}
+        if searched:
+            found = self.engine.search([needs[row].request for row in searched], threads)
+            answers.update(zip(searched, found, strict=True))
+        if forced := [row for row in needs if row not in answers]:
+            sources = [needs[row].request.source for row in forced]
+            outputs = [needs[row].outputs or [] for row in forced]
+            values = self.engine.force(sources, outputs, self.options, Direction.RIGHT_TO_LEFT, threads)
+            answers.update(zip(forced, values, strict=True))
+        return answers
 
     def known(self, sources: Sequence[Source], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """Return targets as the hypotheses that they would be, had the search found them.

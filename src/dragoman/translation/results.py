@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dragoman.search.outputs import Alternative
@@ -17,12 +17,21 @@ class Translation(Alternative):
         source_tokens: its pieces, as the model read them.
         alternatives: all `n_best` outputs, best first; the first repeats the best.
         truncated: the source was longer than the limit and was cut there.
+        unknown: how many of the source's pieces the vocabulary lacks: `<unk>`, and bytes that stand for characters.
     """
 
     source: str
     source_tokens: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
     truncated: bool = False
+    unknown: int = 0
+
+    def without_alignment(self) -> Translation:
+        """Return the same without alignments, which nobody asked for."""
+        if self.alignment is None:
+            return self
+        others = tuple(replace(one, alignment=None) for one in self.alternatives)
+        return replace(self, alignment=None, alternatives=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -21,40 +21,36 @@ def score_targets(
     sources: Sequence[str],
     targets: Sequence[str],
     options: DecodingConfig,
-    *,
-    first: int = 0,
 ) -> list[PairScore]:
     """Return how likely models find each target, given its source, in each direction that they learned.
+
+    A pair too long to be scored, of 4,096 tokens or more on a side, has a log-probability of NaN and no tokens.
 
     Args:
         engine: runs the models.
         tokenizers: of both sides.
         sources, targets: a pair each.
         options: whether datastores have weight.
-        first: number of the first pair in a longer series, for messages.
 
     Raises:
-        DataError: there are not as many targets as sources, or a text is too long to be scored.
+        DataError: there are not as many targets as sources.
         ModelError: the model gives NaN.
     """
     if len(sources) != len(targets):
         raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
-    read = [tokenizers.encode_source(text) for text in sources]
+    read = [tokenizers.encode_source(text, BATCH_TOKENS) for text in sources]
     wanted = [tokenizers.target.encode(text) for text in targets]
     lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
-    if lengths and max(lengths) > BATCH_TOKENS:
-        number = first + 1 + lengths.index(max(lengths))
-        limit = f"at most {BATCH_TOKENS - 1} tokens"
-        longest, hint = max(lengths) - 1, "leave this pair out"
-        raise DataError("a text is too long to be scored", line=number, expected=limit, found=longest, hint=hint)
-    found: list[PairScore | None] = [None] * len(sources)
-    for rows in length_batches(lengths):
+    found = [PairScore.unscored(*pair) for pair in zip(sources, targets, strict=True)]
+    short = [row for row, length in enumerate(lengths) if length <= BATCH_TOKENS]
+    for batch in length_batches([lengths[row] for row in short]):
+        rows = [short[place] for place in batch]
         some, theirs = [read[row] for row in rows], [wanted[row] for row in rows]
         for row, values, other in zip(rows, *_log_probabilities(engine, some, theirs, options), strict=True):
             check_numbers(values)
             pieces = tuple(tokenizers.target.pieces(wanted[row]))
             found[row] = PairScore(sources[row], targets[row], sum(values), pieces, tuple(values), other)
-    return [one for one in found if one is not None]
+    return found
 
 
 def _log_probabilities(

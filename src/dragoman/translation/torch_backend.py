@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,12 +17,14 @@ from dragoman.memory.datastore import Datastore
 from dragoman.memory.knn import KnnModel
 from dragoman.models import Languages, Pretrained, for_direction, load_pretrained
 from dragoman.nn import Transformer
+from dragoman.search.continuous import ContinuousSearch
 from dragoman.search.dispatch import search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
 from dragoman.search.scoring import score_serial, score_targets
+from dragoman.search.stepped import SteppedSearch
 from dragoman.sequences import Direction, Source, SourceBatch
 from dragoman.text import TokenizerPair
 from dragoman.translation.alignment import align
@@ -95,6 +97,15 @@ class TorchBackend:
     def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, best first; all requests have the same weight of datastores."""
         return search(self.next_token_model(requests[0].options), requests) if requests else []
+
+    def continuous(
+        self, options: DecodingConfig, direction: Direction
+    ) -> tuple[Hashable, Callable[[], ContinuousSearch]]:
+        """Return what opens a search that requests with such options may join; as `Backend.continuous`."""
+        if direction is Direction.RIGHT_TO_LEFT:
+            return ("steps", direction), lambda: SteppedSearch(self.right_to_left)
+        asked = (options.knn_weight, options.knn_neighbours) if any(self.datastores) else None
+        return ("steps", direction, asked), lambda: SteppedSearch(self.next_token_model(options))
 
     def force(
         self,

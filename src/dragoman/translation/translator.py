@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError
 from dragoman.models.description import DATASTORE, Languages, load_tokenizers, read_config
 from dragoman.search.batches import length_batches
-from dragoman.search.guard import Guarded, is_finished
+from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.outputs import Alternative, PairScore
+from dragoman.search.outputs import PairScore
 from dragoman.search.request import SearchRequest, changed_options
-from dragoman.sequences.source import Source
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
+from dragoman.translation.checks import prefix_ids
 from dragoman.translation.plan import SearchPlan
-from dragoman.translation.results import Translation, no_translation
+from dragoman.translation.results import Translation
 from dragoman.translation.scoring import score_targets
+from dragoman.translation.texts import AskedTexts, ask, tell
 
 if TYPE_CHECKING:
     import torch
@@ -197,8 +198,18 @@ class Translator:
         return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
-        """Return the model's decoding options with some changed, checked together."""
-        return changed_options(self.decoding, changes)
+        """Return the model's decoding options with some changed, checked together.
+
+        Raises:
+            ConfigError: one is unknown or wrong, two contradict each other, or one would do nothing.
+        """
+        options = changed_options(self.decoding, changes)
+        if "knn_neighbours" in changes and not self.backend.has_datastore:
+            hint = "make one with `dragoman remember`, or leave decoding.knn_neighbours out"
+            raise ConfigError(
+                "the model has no datastore", found=f"knn_neighbours = {options.knn_neighbours}", hint=hint
+            )
+        return options
 
     def translate_with(
         self,
@@ -212,32 +223,30 @@ class Translator:
         """Translate as `translate` does, with all options in one object.
 
         Raises:
-            DataError: one text was given in place of a list.
+            DataError: one text was given in place of a list, or a text has a line break in it.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        if isinstance(texts, str):  # it is a sequence of strings too
-            raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
-        plan = self.plan(options)
-        most = options.max_source_length
-        sources = [self.tokenizers.encode_source(text, most) if text.strip() else Source(()) for text in texts]
-        forced = [self._forced(prefix) for prefix in prefixes or [""] * len(texts)]
-        cut = [source.cut(most) for source in sources]
-        batches = list(self._batches([source.width for source in cut], options))
-        asked = [[plan.request(cut[row], forced[row], first + row) for row in rows] for rows in batches]
-        results: list[Translation | None] = [None] * len(texts)
-        for rows, requests, found in zip(batches, asked, self._run(plan, asked), strict=True):
-            pairs = self._align(requests, found.hypotheses) if alignments else None
-            for place, (row, request) in enumerate(zip(rows, requests, strict=True)):
-                aligned = None if pairs is None else pairs[place]
-                results[row] = self._translation(
-                    texts[row], request, found.hypotheses[place], aligned, len(sources[row]) > len(request.source)
-                )
-        return [
-            result or no_translation(text, alignments=alignments) for text, result in zip(texts, results, strict=True)
-        ]
+        asked = self.ask(texts, options, prefixes, first)
+        batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
+        requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
+        found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
+        for rows, guarded in zip(batches, self._run(asked.plan, requests), strict=True):
+            for row, hypotheses in zip(rows, guarded.hypotheses, strict=True):
+                found[row] = hypotheses
+        return self.tell(asked, found, alignments=alignments)
+
+    def ask(
+        self, texts: Sequence[str], options: DecodingConfig, prefixes: Sequence[str] | None = None, first: int = 0
+    ) -> AskedTexts:
+        """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
+        return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
+
+    def tell(
+        self, asked: AskedTexts, found: Sequence[Sequence[Hypothesis] | None], *, alignments: bool = False
+    ) -> list[Translation]:
+        """Return what was found for some texts, best first for each, as translations in their order."""
+        return tell(self.tokenizers, self.backend.align, asked, found, alignments=alignments)
 
     def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
         """What is found for each batch; each on a thread of its own where there are batches enough."""
@@ -250,11 +259,6 @@ class Translator:
 
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(search, batches)
-
-    def _align(
-        self, requests: Sequence[SearchRequest], found: Sequence[Sequence[Hypothesis]]
-    ) -> list[list[list[tuple[int, int]]]]:
-        return self.backend.torch.align([request.source for request in requests], found)
 
     def translate_lines(
         self,
@@ -277,7 +281,7 @@ class Translator:
         Raises:
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
-        self._forced(prefix)
+        prefix_ids(self.tokenizers.target, prefix)
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
@@ -291,74 +295,22 @@ class Translator:
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, first: int = 0) -> list[PairScore]:
-        """Return how likely the model finds each target, given its source. `first` numbers the first, for messages.
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+        """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
-            DataError: there are not as many targets as sources, or a text is too long to be scored.
+            DataError: there are not as many targets as sources.
         """
-        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding, first=first)
+        return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str]], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """Yield what `score` returns for a stream of (source, target), `chunk` at a time, in order."""
+    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+        """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
-        done = 0
         for some in chunks(pairs, chunk):
-            yield from self.score(*map(list, zip(*some, strict=True)), first=done)
-            done += len(some)
-
-    def _forced(self, prefix: str) -> list[int]:
-        """The ids of a prefix; an unknown word among them would be written as a replacement character.
-
-        Raises:
-            ConfigError: there is one.
-        """
-        target = self.tokenizers.target
-        ids = target.encode(prefix) if prefix else []
-        if target.unk in ids:
-            parts = prefix.split() if target.kind == "word" else list(prefix)
-            unknown = parts[ids.index(target.unk)] if len(parts) == len(ids) else prefix
-            raise ConfigError("the target vocabulary lacks what a prefix says", expected="known words or characters",
-                              found=f"{unknown!r} in {prefix!r}")  # fmt: skip
-        return ids
-
-    def _batches(self, lengths: Sequence[int], options: DecodingConfig) -> Iterator[list[int]]:
-        return length_batches(lengths, 1 if options.sampling else options.beam_size)
-
-    def _translation(
-        self,
-        text: str,
-        request: SearchRequest,
-        hypotheses: Sequence[Hypothesis],
-        aligned: Sequence[list[tuple[int, int]]] | None,
-        truncated: bool,
-    ) -> Translation:
-        target = self.tokenizers.target
-        outputs = [
-            Alternative(
-                target.decode(hypothesis.tokens),
-                hypothesis.score,
-                hypothesis.log_probability,
-                tuple(target.pieces(hypothesis.tokens)),
-                hypothesis.token_log_probabilities,
-                finished=is_finished(hypothesis, request.max_length),
-                alignment=None if pairs is None else tuple(pairs),
-                right_to_left=hypothesis.right_to_left,
-            )
-            for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
-        ]
-        best = outputs[0]
-        return Translation(
-            best.text, best.score, best.log_probability, best.tokens, best.token_scores,
-            source=text,
-            source_tokens=tuple(self.tokenizers.source_pieces(request.source)),
-            alternatives=tuple(outputs),
-            alignment=best.alignment,
-            right_to_left=best.right_to_left,
-            truncated=truncated,
-            finished=best.finished,
-        )  # fmt: skip
+            known = [pair for pair in some if pair is not None]
+            found = iter(self.score([source for source, _ in known], [target for _, target in known]))
+            yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
 
 
 def _torch_backend(

@@ -10,7 +10,7 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_siz
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 2  # DRAGOMAN_ABI of api.h
+ABI = 3  # DRAGOMAN_ABI of api.h
 NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT = 1, 2, 3, 4
 MOST = 1 << 30  # rows of anything, and tokens of an output
 WIDEST = 1 << 24  # numbers of a row
@@ -101,6 +101,7 @@ FUNCTIONS = {
     "admit": (c_int32, (_P, _P, _I, _P)),
     "advance": (c_int32, (_P, _I, _I, _P)),
     "take": (c_int32, (_P, _P)),
+    "peek": (c_int32, (_P, c_int64, _P)),
     "cancel": (c_int32, (_P, c_int64, _P)),
     "close": (None, (_P,)),
 }
@@ -133,8 +134,8 @@ class Library:
             functions[name] for name in ("reorder", "join", "step", "step_top")
         )
         self.search, self.free_found = functions["search"], functions["free_found"]
-        self.open, self.admit, self.advance, self.take, self.cancel, self.close = (
-            functions[name] for name in ("open", "admit", "advance", "take", "cancel", "close")
+        self.open, self.admit, self.advance, self.take, self.peek, self.cancel, self.close = (
+            functions[name] for name in ("open", "admit", "advance", "take", "peek", "cancel", "close")
         )
         name_of, bfloat16 = functions["kernels_name"], functions["kernels_bfloat16"]
         self.kernels = tuple(

@@ -10,7 +10,7 @@ from ctypes import byref, c_int32, c_int64
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import MOST
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.engines.native.sentences import Finished, Wanted, take_found
+from dragoman.engines.native.sentences import Finished, Output, Wanted, take_found
 
 
 class NativeSearch:
@@ -85,6 +85,14 @@ class NativeSearch:
     def take(self) -> list[Finished]:
         """Return the sentences that are done and were not taken yet, in the order of their admission."""
         return take_found(self._library, self._library.take, self._handle)
+
+    def peek(self, number: int) -> list[Output] | None:
+        """Return what a sentence has so far: live hypotheses, best first, then finished ones; None if it is not there.
+
+        Finished ones end with the token that ends outputs.
+        """
+        found = take_found(self._library, self._library.peek, self._handle, number)
+        return found[0].outputs if found else None
 
     def cancel(self, number: int) -> bool:
         """Drop a sentence, done or not; return whether it was still there."""

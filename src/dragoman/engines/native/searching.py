@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from dragoman.config import DecodingConfig
+from dragoman.engines.native.continuous import NativeContinuousSearch
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
-from dragoman.search.request import SearchRequest
+from dragoman.search.request import SearchRequest, forced_request
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
-
-# A search that can find nothing but what it is given.
-_FORCED = {"beam_size": 1, "length_penalty": 0.0, "loop_guard": 0}
 
 
 class NativeSearcher:
@@ -65,17 +62,22 @@ class NativeSearcher:
         Raises:
             ModelError: the model gives NaN.
         """
-        options, frame = DecodingConfig.from_dict(_FORCED), direction.frame()
         asked = [
-            SearchRequest(
-                source, options, tuple(direction.ordered(output)), frame=frame, never=(source.specials.pad,),
-                limit=len(output),
-            )
+            forced_request(source, output, direction)
             for source, some in zip(sources, outputs, strict=True)
             for output in some
-        ]  # fmt: skip
+        ]
         found = iter(_search(self._reader(direction), asked, threads))
         return [[list(next(found)[0].token_log_probabilities) for _ in some] for some in outputs]
+
+    def continuous(self, direction: Direction, threads: int | None = None) -> NativeContinuousSearch:
+        """Open a search that requests join and leave, not for sampling.
+
+        Args:
+            direction: in which outputs are written.
+            threads: at most so many work on a step; all there are if None.
+        """
+        return NativeContinuousSearch(self._reader(direction), threads)
 
     def _reader(self, direction: Direction) -> NativeModel:
         """The packed weights that read targets in a direction; made once, whoever asks first."""

@@ -8,7 +8,7 @@
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
 /* Changes with the meaning or the types of anything here or in training_api.h. */
-#define DRAGOMAN_ABI 2
+#define DRAGOMAN_ABI 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -138,6 +138,9 @@ DRAGOMAN_EXPORT int32_t dragoman_admit(void* search, const DragomanSentence* sen
 DRAGOMAN_EXPORT int32_t dragoman_advance(void* search, int32_t steps, int32_t until_finished, int32_t* live);
 /* What is finished and was not taken before. */
 DRAGOMAN_EXPORT int32_t dragoman_take(void* search, DragomanFound** found);
+/* What a sentence has so far, which stays there: the hypotheses of its live rows, best first, then the finished ones;
+   no sentence if it is not there any more. */
+DRAGOMAN_EXPORT int32_t dragoman_peek(void* search, int64_t number, DragomanFound** found);
 /* Drops a sentence; `dropped` is 0 if it was not there any more. */
 DRAGOMAN_EXPORT int32_t dragoman_cancel(void* search, int64_t number, int32_t* dropped);
 DRAGOMAN_EXPORT void dragoman_close(void* search);

@@ -40,6 +40,13 @@ int Group::beams() const {
     return rows;
 }
 
+const Sentence* Group::find(int64_t number) const {
+    for (const auto* some : {&live_, &waiting_})
+        for (const auto& sentence : *some)
+            if (sentence->number == number) return sentence.get();
+    return nullptr;
+}
+
 bool Group::cancel(int64_t number) {
     const auto is_it = [&](const std::unique_ptr<Sentence>& one) { return one->number == number; };
     const auto waits = std::find_if(waiting_.begin(), waiting_.end(), is_it);

@@ -22,6 +22,8 @@ class Group {
     void admit(std::unique_ptr<Sentence> sentence);
     // Drops a sentence, if it is here.
     bool cancel(int64_t number);
+    // The sentence of that number, or null.
+    const Sentence* find(int64_t number) const;
     bool goes_on() const { return !live_.empty() || !waiting_.empty(); }
     int sentences() const { return static_cast<int>(live_.size() + waiting_.size()); }
     int beams() const;  // rows, when all beams are as wide as they are to be

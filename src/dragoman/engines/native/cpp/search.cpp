@@ -144,6 +144,14 @@ std::vector<Finished> Search::take() {
     return std::exchange(finished_, {});
 }
 
+std::vector<Finished> Search::peek(int64_t number) const {
+    for (const Finished& one : finished_)
+        if (one.number == number) return {one};
+    for (const auto& part : parts_)
+        if (const Sentence* one = part->group.find(number)) return {{number, DRAGOMAN_OK, one->so_far()}};
+    return {};
+}
+
 bool Search::cancel(int64_t number) {
     const auto is_it = [&](const Finished& one) { return one.number == number; };
     const auto place = std::find_if(finished_.begin(), finished_.end(), is_it);

@@ -24,6 +24,8 @@ class Search {
     // In the order of their numbers.
     std::vector<Finished> take();
     bool cancel(int64_t number);
+    // What a sentence has so far; nothing if it is not there any more.
+    std::vector<Finished> peek(int64_t number) const;
 
   private:
     struct Part {

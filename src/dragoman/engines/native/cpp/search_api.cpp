@@ -114,6 +114,16 @@ int32_t dragoman_take(void* handle, DragomanFound** found) {
     });
 }
 
+int32_t dragoman_peek(void* handle, int64_t number, DragomanFound** found) {
+    return guarded([&] {
+        require(found, "there is no place for what is found");
+        *found = nullptr;
+        Search& search = search_of(handle);
+        const Exclusive own(search.used);
+        *found = new Kept(search.peek(number));
+    });
+}
+
 int32_t dragoman_cancel(void* handle, int64_t number, int32_t* dropped) {
     return guarded([&] {
         Search& search = search_of(handle);

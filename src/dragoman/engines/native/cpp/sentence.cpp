@@ -170,6 +170,15 @@ std::vector<Sentence::Line> Sentence::continued(const float* values, const int64
     return lines;
 }
 
+std::vector<Hypothesis> Sentence::so_far() const {
+    std::vector<Hypothesis> found;
+    if (!lines_.empty())
+        for (auto line = lines_.end() - rows(); line != lines_.end(); ++line)
+            if (options.beam_size == 1 || line->total != IMPOSSIBLE) found.push_back(trace(*line, steps() - 1));
+    found.insert(found.end(), pool_.all().begin(), pool_.all().end());
+    return found;
+}
+
 // A hypothesis from its first to its newest token, `line`, which continues a row of the last of so many steps.
 Hypothesis Sentence::trace(Line line, size_t steps) const {
     const size_t size = static_cast<size_t>(options.beam_size);

@@ -37,6 +37,7 @@ class Pool {
   public:
     void add(Hypothesis one, const Options& options);
     std::vector<Hypothesis> best(int count);
+    const std::vector<Hypothesis>& all() const { return finished_; }
     // Whether to stop, given the best live log-probability and its tokens so far.
     bool is_full(float best_live, int length, const Options& options) const;
 
@@ -62,6 +63,9 @@ class Sentence {
     // Ranks what was asked for. Adds the rows that go on, as indices from `first` on; none if the sentence is done.
     void advance(const float* values, const int64_t* tokens, int first, std::vector<int64_t>& parents);
     std::vector<Hypothesis> found() { return pool_.best(options.n_best); }
+    // What its outputs will come from: the hypotheses of all live rows that are possible, best first, and all finished
+    // ones, which end with the token that ends them.
+    std::vector<Hypothesis> so_far() const;
 
   private:
     // A live hypothesis: its log-probability, the row it continues, its newest token and that token's part of it.
