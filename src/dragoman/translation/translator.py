@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
 from dragoman.errors import ConfigError
-from dragoman.models.description import DATASTORE, Languages, load_tokenizers, read_config
+from dragoman.files import check_filled
+from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
@@ -85,6 +86,7 @@ class Translator:
         config, decoding, languages = read_config(paths[0])
         alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
         placement = Placement(device, engine, precision)
+        check_filled(paths[0] / WEIGHTS)
         tokenizers = load_tokenizers(paths[0], config)  # before the weights, which are larger
         opened = open_torch_free(paths[0], config, placement) if alone else None
         if opened is not None:
