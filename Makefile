@@ -56,7 +56,7 @@ docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
 	@set -e; for file in benchmarks/bench_*.py; do $(VENV)/bin/python $$file; done
 
-bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTranslate2, transformers and JoeyNMT
+bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTranslate2, ONNX Runtime, OpenVINO, transformers, JoeyNMT
 	$(VENV)/bin/python -m dragoman.engines.native.build
 	@mkdir -p build/peers
 	$(VENV)/bin/python benchmarks/peers_run.py --markdown build/peers/table.md $(ARGS) > build/peers/rows.jsonl

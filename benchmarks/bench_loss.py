@@ -12,8 +12,8 @@ from rows import print_row, print_rows, settle
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.training.loss import smoothed_cross_entropy
-from dragoman.training.r_drop import agreeing_cross_entropy
+from dragoman.losses.loss import smoothed_cross_entropy
+from dragoman.losses.r_drop import agreeing_cross_entropy
 
 ROWS, D_MODEL, SMOOTHING, ALPHA = 2048, 256, 0.1, 3.0
 VOCABULARIES = (4000, 8000, 32000)

@@ -12,8 +12,8 @@ from rows import print_rows, settle
 from workload import TINY, training_batches
 
 from dragoman.data import Batch
+from dragoman.fast import module_hidden, training_hidden
 from dragoman.models import build_model
-from dragoman.training.fast import module_hidden, training_hidden
 from dragoman.training.step import accumulate_gradients
 
 BATCH_TOKENS = 2048

@@ -12,12 +12,12 @@ from workload import TINY, training_batches
 
 from dragoman.config import DecodingConfig
 from dragoman.data import Batch
+from dragoman.fast import keep_memory, training_hidden
 from dragoman.models import build_model
 from dragoman.nn import Transformer
 from dragoman.sequences import Direction, TargetBatch
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import SPECIALS
-from dragoman.training.fast import keep_memory, training_hidden
 from dragoman.training.step import accumulate_gradients
 from dragoman.translation import Translator
 

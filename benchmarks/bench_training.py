@@ -15,10 +15,10 @@ from workload import TINY, training_batches
 
 from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.data import Batch
+from dragoman.fast import module_hidden, training_hidden
 from dragoman.models import build_model
 from dragoman.nn import Transformer
-from dragoman.training.fast import module_hidden, training_hidden
-from dragoman.training.optimizer import make_optimizer
+from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.training.step import accumulate_gradients
 
 BATCH_TOKENS, SMOOTHING = 1024, 0.1

@@ -20,9 +20,9 @@ from rows import Run, print_row, print_rows, settle
 from workload import training_batches
 
 from dragoman.config import ModelConfig, TrainingConfig
+from dragoman.fast import keep_memory
 from dragoman.models import build_model
-from dragoman.training.fast import keep_memory
-from dragoman.training.optimizer import make_optimizer
+from dragoman.optimizers.optimizer import make_optimizer
 
 # Whether it is fused, and whether it works on lists of tensors.
 ADAM = {"fused": (True, False), "lists of tensors": (False, True), "one by one": (False, False)}

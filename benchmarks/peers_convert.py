@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import ctranslate2  # pyrefly: ignore[missing-import]
 import numpy as np
+from peers_formats import refusal, sinusoids
 from safetensors.numpy import load_file
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -16,24 +18,24 @@ Weights = dict[str, np.ndarray]
 
 
 def convert(source: Path, target: Path, pieces: list[list[str]] | None = None, quantization: str | None = None) -> None:
-    """Write `target` unless it is there.
+    """Write `target` unless it is there. Of a model that reads both ways, the direction from left to right.
 
     Args:
         source: a directory with `config.json` and `model.safetensors`.
         target: the directory to make.
         pieces: entries of the source and the target vocabulary; `<pad> <unk> <s> </s> 4 5 …` if not given.
         quantization: of the weights on disk, e.g. `int8`.
+
+    Raises:
+        ValueError: the format cannot say what the model is.
     """
     if (target / "model.bin").exists():
         return
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))["model"]
     weights = load_file(source / "model.safetensors")
-    kinds = ctranslate2.specs.common_spec.Activation
-    activations = {"relu": kinds.RELU, "gelu": kinds.GELU, "silu": kinds.SWISH}
-    spec = ctranslate2.specs.TransformerSpec.from_config(
-        (config["num_encoder_layers"], config["num_decoder_layers"]), config["num_heads"],
-        pre_norm=config["norm"] == "pre", activation=activations[config["activation"]],
-    )  # fmt: skip
+    if reason := refusal(config):
+        raise ValueError(f"CTranslate2's format cannot say what this model is: {reason}")
+    spec = _specification(config)
     for stack in ("encoder", "decoder"):
         _stack(getattr(spec, stack), weights, stack, config)
     spec.decoder.projection.weight = _of(weights, "generator.weight", "target_embedding.tokens.weight")
@@ -47,10 +49,30 @@ def convert(source: Path, target: Path, pieces: list[list[str]] | None = None, q
     spec.register_target_vocabulary(target_pieces)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = "<s>", "</s>", "<unk>"
     spec.config.decoder_start_token = "<s>"
+    spec.config.layer_norm_epsilon = config["norm_eps"]
     spec.validate()
     spec.optimize(quantization=quantization)
     target.mkdir(parents=True, exist_ok=True)
     spec.save(str(target))
+
+
+def _specification(config: Mapping[str, Any]) -> Any:
+    """The parts, empty."""
+    specs = ctranslate2.specs.transformer_spec
+    kinds = ctranslate2.specs.common_spec.Activation
+    activations = {"relu": kinds.RELU, "gelu": kinds.GELU, "silu": kinds.SWISH}
+    options: dict[str, Any] = {
+        "pre_norm": config["norm"] == "pre",
+        "activation": activations[config["activation"]],
+    }
+    rotary = config["positions"] == "rotary"
+    if rotary:  # 0: all columns of a head, in pairs of neighbours
+        options |= {"rotary_dim": 0, "rotary_interleave": True}
+    encoder = specs.TransformerEncoderSpec(config["num_encoder_layers"], config["num_heads"], **options)
+    decoder = specs.TransformerDecoderSpec(config["num_decoder_layers"], config["num_heads"], **options)
+    if rotary:
+        del encoder.position_encodings
+    return specs.TransformerSpec(encoder, decoder)
 
 
 def _of(weights: Weights, *names: str) -> np.ndarray:
@@ -63,7 +85,8 @@ def _stack(spec: Any, weights: Weights, stack: str, config: dict[str, Any]) -> N
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = _of(weights, *names)
     spec.scale_embeddings = True
-    spec.position_encodings.encodings = sinusoids(LONGEST, config["d_model"], config["positions"])
+    if config["positions"] != "rotary":
+        spec.position_encodings.encodings = sinusoids(LONGEST, config["d_model"], config["positions"])
     if config["norm"] == "pre":
         _norm(spec.layer_norm, weights, f"{stack}.norm")
     for index, layer in enumerate(spec.layer):
@@ -97,11 +120,3 @@ def _linear(spec: Any, weights: Weights, name: str) -> None:
 
 def _norm(spec: Any, weights: Weights, name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
-
-
-def sinusoids(length: int, d_model: int, layout: str) -> np.ndarray:
-    """Sine and cosine of each position, in float64 and then rounded (paper 3.5)."""
-    angle = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model)
-    parts = [np.sin(angle), np.cos(angle)]
-    table = np.stack(parts, -1).reshape(length, -1) if layout == "interleaved" else np.concatenate(parts, 1)
-    return table.astype(np.float32)

@@ -42,6 +42,21 @@ class Peer:
 
         self._found, self.run = run, lambda: run() and None
 
+    def scores(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each token of an output, without its end."""
+        return self._scores([_tokens(ids) for ids in sources], [_tokens(ids)[:-1] for ids in targets])
+
+    def score_texts(self, sources: list[str], targets: list[str]) -> list[list[float]]:
+        """The same of texts, by the tokenizers of a trained model."""
+        source, target = (
+            one.encode(some, out_type=str) for one, some in zip(self.tokenizers, (sources, targets), strict=True)
+        )
+        return self._scores([[*tokens, "</s>"] for tokens in source], target)
+
+    def _scores(self, sources: list[list[str]], targets: list[list[str]]) -> list[list[float]]:
+        found = self.model.score_batch(sources, targets, max_input_length=0)
+        return [one.log_probs[: len(tokens)] for one, tokens in zip(found, targets, strict=True)]
+
     def outputs(self, batches: Batches, steps: int, beam_size: int) -> list[list[int]]:
         self.prepare_decoding(batches, steps, beam_size)
         return [[_id(token) for token in one.hypotheses[0]] for one in self._found()]

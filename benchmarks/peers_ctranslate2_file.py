@@ -13,6 +13,8 @@ from typing import Any
 import ctranslate2  # pyrefly: ignore[missing-import]
 import sentencepiece
 
+BATCH = 32
+
 
 def load_tokenizers(directory: Any) -> list[Any]:
     """SentencePiece models of the source and of the target."""
@@ -29,16 +31,25 @@ def open_model(converted: str, directory: Any, compute_type: str, workers: int, 
 
 
 def translate(model: Any, tokenizers: list[Any], texts: list[str], beam_size: int) -> list[str]:
-    """All at once: CTranslate2 sorts by length and makes batches. Outputs have 50 tokens more than a source at most.
+    """In batches of 32 of like length, as its own `translate_file` makes them, all handed over at once.
 
-    Batches of 32 are what its own `translate_file` takes.
+    An output has 50 tokens more than a source at most. CTranslate2 takes one such limit for a call: each batch has that
+    of its longest line.
     """
     source, target = tokenizers
-    tokens = [[*source.encode(text, out_type=str), "</s>"] for text in texts]
-    longest = max(map(len, tokens)) + 49
-    options = {"beam_size": beam_size, "max_batch_size": 32, "max_input_length": 0, "max_decoding_length": longest}
-    found = model.translate_batch(tokens, **options)
-    return [target.decode(one.hypotheses[0]) for one in found]
+    tokens = [[*pieces, "</s>"] for pieces in source.encode(texts, out_type=str)]
+    options = {"beam_size": beam_size, "max_input_length": 0, "asynchronous": True}
+    order = sorted(range(len(tokens)), key=lambda row: len(tokens[row]), reverse=True)
+    waiting: list[tuple[int, Any]] = []
+    for first in range(0, len(order), BATCH):
+        rows = order[first : first + BATCH]
+        longest = len(tokens[rows[0]]) + 49
+        found = model.translate_batch([tokens[row] for row in rows], max_decoding_length=longest, **options)
+        waiting += zip(rows, found, strict=True)
+    outputs = [""] * len(texts)
+    for row, one in waiting:
+        outputs[row] = target.decode(one.result().hypotheses[0])
+    return outputs
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peers_agree import LINES, check_outputs, check_scores, same
 from peers_limits import Sizes
 from peers_pool import PeerError, Worker, quartiles, say, take_turns
 from peers_rows import Limits, Plan, Runs, shares
@@ -37,7 +38,9 @@ def bench_decoding(plan: Plan, models: Sequence[str], batches: Sequence[int], be
         limits = Limits.probe(plan, Sizes.of(MODELS[name]))
         with plan.attempt(f"decoding {name}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
             make_model(plan, folder, MODELS[name])
-            with plan.opened([*plan.ours, *plan.ctranslate2, *plan.marian], "load", folder) as workers:
+            everyone = [*plan.ours, *plan.ctranslate2, *plan.runtimes, *plan.marian]
+            with plan.opened(everyone, "load", folder) as workers:
+                check_model(workers, name, MODELS[name]["target_vocab"])
                 for batch in batches:
                     for beam in beams:
                         work = decoding(batch, beam, MODELS[name]["target_vocab"], calls=max(1, 8 // batch))
@@ -46,6 +49,13 @@ def bench_decoding(plan: Plan, models: Sequence[str], batches: Sequence[int], be
                         )
                         facts = {"model": name, "batch": batch, "beam_size": beam, "steps": work.steps, "goal": goal}
                         _compare(plan, "peers decode", facts, workers, work, yardsticks, limits, Sizes.of(MODELS[name]))
+
+
+def check_model(workers: Mapping[str, Worker], name: str, vocab: int) -> None:
+    """Whether everyone in float32 gives the same outputs, drawn by chance, the same log-probabilities."""
+    work, drawn = decoding(LINES, 1, vocab, calls=1), decoding(LINES, 1, vocab, calls=2)
+    targets = [(ids * work.steps)[: work.steps] for ids in drawn.batches[1]]
+    check_scores(name, workers, "scores", work.batches[0], targets)
 
 
 def make_model(plan: Plan, folder: str, config: Mapping[str, Any]) -> None:
@@ -69,42 +79,20 @@ def _compare(
             plan.emit("peers unavailable", {**facts, "what": name, "reason": str(error)})
     able = {name: worker for name, worker in workers.items() if name in outputs}
     reference = next((name for name in yardsticks if name in able), next(iter(able), ""))
+    exact = {name: outputs[name] for name, worker in able.items() if worker.contestant.is_float32}
+    check_outputs(benchmark, exact, next(iter(exact), reference))
     runs = Runs(able, plan.clock)
-    times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
+    times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest, warm=True)  # by `outputs`
     steps = [[work.steps] * len(batch) for batch in work.batches]
     least = limits.searching(shape, work.lengths, steps, work.beam_size)
     extra: dict[str, dict[str, Any]] = {}
     for name in able:
-        same = [one == other for one, other in zip(outputs[name], outputs[reference], strict=True)]
-        extra[name] = {"same_outputs": sum(same) / len(same), "same_as": reference, "peak_mib": runs.peaks.get(name)}
+        share = same(outputs[name], outputs[reference])
+        extra[name] = {"same_outputs": share, "same_as": reference, "peak_mib": runs.peaks.get(name)}
         extra[name]["engine"] = able[name].told
         extra[name] |= shares(least, quartiles(times[name], "it")["it"])
     amounts = {"output_tokens": work.tokens, "sentences": sum(len(batch) for batch in work.batches)}
     plan.report(benchmark, facts, times, yardsticks, extra, amounts)
-
-
-def bench_trained(plan: Plan, model: Path, lines: Sequence[str], beam: int) -> None:
-    """A trained model from strings to strings: outputs end where they end, finished ones leave."""
-    yardsticks = [one.name for one in plan.ctranslate2]
-    limits = Limits.probe(plan, sizes_of(model))
-    with plan.opened([*plan.ours, *plan.ctranslate2], "load_translator", str(model)) as workers:
-        for count in (1, 32, len(lines)):
-            texts = list(lines[:count])
-            texts_by_name: dict[str, list[str]] = {}
-            for name, worker in workers.items():
-                worker.call("prepare_texts", texts, beam)
-                texts_by_name[name] = worker.result("run")
-            runs = Runs(workers, plan.clock)
-            times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest if count <= 32 else 3)
-            reference = texts_by_name[next((name for name in yardsticks if name in workers), next(iter(workers)))]
-            extra: dict[str, dict[str, Any]] = {}
-            for name, found in texts_by_name.items():
-                same = sum(map(str.__eq__, found, reference)) / count
-                least = least_of(limits, model, texts, found, beam)
-                extra[name] = {"same_outputs": same, "peak_mib": runs.peaks.get(name)}
-                extra[name] |= shares(least, quartiles(times[name], "it")["it"])
-            facts = {"model": "trained", "batch": count, "beam_size": beam}
-            plan.report("peers trained", facts, times, yardsticks, extra, {"sentences": count})
 
 
 def sizes_of(model: Path) -> Sizes:

@@ -15,16 +15,21 @@ from torch import nn
 from dragoman.config import DecodingConfig, ModelConfig, Placement, TrainingConfig
 from dragoman.data import Batch
 from dragoman.engines import choose_engine
+from dragoman.engines.native import load_library
+from dragoman.engines.native.model import native_precision
+from dragoman.engines.serial import serial_log_probabilities
+from dragoman.fast import keep_memory, training_hidden
 from dragoman.models import build_model, load_pretrained, save_pretrained
 from dragoman.nn import FeedForward, MultiHeadAttention, Transformer
+from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.search import SearchRequest, search
 from dragoman.sequences import SourceBatch, TargetBatch, sources_of
-from dragoman.training.fast import keep_memory, training_hidden
-from dragoman.training.optimizer import make_optimizer
+from dragoman.text import TokenizerPair
 from dragoman.training.step import accumulate_gradients, batch_loss
 from dragoman.translation import Translator
 
-EOS, SPECIALS = 3, 4
+BOS, EOS, SPECIALS = 2, 3, 4
+RANKING = {"length_penalty": 1.0, "length_penalty_formula": "power"}
 BANNED = -50.0
 CPU = torch.device("cpu")
 
@@ -33,12 +38,18 @@ class Peer:
     def __init__(self, options: dict[str, Any]) -> None:
         torch.set_num_threads(options["threads"])
         self.engine, self.precision = options.get("engine", "auto"), options.get("precision", "auto")
+        self.decoding = options.get("decoding", {})
         self.autocast = _autocast(options.get("autocast", False))
         self.model: Transformer
         self.run: Any
 
     def versions(self) -> dict[str, str]:
         return {"dragoman": version("dragoman"), "torch": version("torch")}
+
+    def arithmetic(self) -> str:
+        """Of the products, with the bits of a byte that count."""
+        precision, _ = ("float32", "") if self.engine == "module" else native_precision(self.precision)
+        return f"int8 of {bits()} bits" if precision == "int8" else precision
 
     def make_model(self, directory: str, sizes: dict[str, Any], banned: bool) -> None:
         """A model with random weights; with `banned`, no special token is ever emitted, not even `</s>`."""
@@ -79,20 +90,30 @@ class Peer:
     def _requests(self, batch: list[list[int]], options: DecodingConfig) -> list[SearchRequest]:
         return [SearchRequest(source, options) for source in sources_of(batch)]
 
+    def scores(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each token of an output, without its end, as the engine's own steps find it."""
+        longest = max(map(len, targets))
+        framed = torch.tensor([[BOS, *ids, *[EOS] * (longest - len(ids))] for ids in targets])
+        found = serial_log_probabilities(self.next_token, SourceBatch.of(sources_of(sources)), framed)
+        return [row[: len(ids)].tolist() for row, ids in zip(found, targets, strict=True)]
+
     def load_translator(self, directory: str) -> str:
         """A trained model, from strings to strings."""
-        precision = {} if self.precision == "auto" else {"precision": self.precision}
+        self.directory, precision = directory, {} if self.precision == "auto" else {"precision": self.precision}
         self.translator = Translator.from_pretrained(directory, device="cpu", engine=self.engine, **precision)
         return self.translator.engine_reason
 
     def prepare_texts(self, texts: list[str], beam_size: int) -> None:
         """As CTranslate2 ranks: by log-probability over length."""
-        self.run = lambda: [
-            one.text
-            for one in self.translator.translate(
-                texts, beam_size=beam_size, length_penalty=1.0, length_penalty_formula="power"
-            )
-        ]
+        self.translator.decoding = self.translator.decoding.replace({**RANKING, **self.decoding})
+        self.run = lambda: [one.text for one in self.translator.translate(texts, beam_size=beam_size)]
+
+    def score_texts(self, sources: list[str], targets: list[str]) -> list[list[float]]:
+        """As `scores`, of texts, by the direction from left to right."""
+        self.load(self.directory)
+        tokenizers = TokenizerPair.load(self.directory)
+        sides = (tokenizers.source, sources), (tokenizers.target, targets)
+        return self.scores(*([side.encode(text) for text in texts] for side, texts in sides))
 
     def prepare_training(self, directory: str, batches: list[list[list[list[int]]]], dropout: float) -> float:
         """Each run makes an update on each batch; returns the loss per token before, without dropout."""
@@ -122,6 +143,12 @@ class Peer:
 
         self.run = run
         return float(first.loss) / first.count
+
+
+def bits() -> int:
+    """How many bits of a byte count here in int8: all where four products of bytes are summed at once."""
+    library = load_library()
+    return 8 if not isinstance(library, str) and "avx512" in library.kernels[-1].name else 7
 
 
 def _autocast(wanted: bool) -> Callable[[], AbstractContextManager[object]]:

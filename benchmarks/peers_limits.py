@@ -127,12 +127,12 @@ class Sizes:
         """Operations of one hypothesis' step that attends to a memory and to `length` tokens before it."""
         return 2 * (self.step_weights + self.decoder_layers * 2 * self.d_model * (memory + length))
 
-    def update(self, sources: Sequence[int], targets: Sequence[int]) -> int:
-        """Operations of a training step: forward, and twice that backward."""
+    def update(self, sources: Sequence[int], targets: Sequence[int], *, directions: int = 1) -> int:
+        """Operations of a training step: forward, and twice that backward; a source is read once in any case."""
         forward = 0
         for source, target in zip(sources, targets, strict=True):
             attention = self.decoder_layers * 2 * self.d_model * target * (target / 2 + source)
-            forward += self.encode(source) + 2 * int(self.step_weights * target + attention)
+            forward += self.encode(source) + 2 * directions * int(self.step_weights * target + attention)
         return 3 * forward
 
 

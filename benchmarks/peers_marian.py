@@ -53,6 +53,15 @@ class Peer:
 
         self._found, self.run = run, lambda: run() and None
 
+    @torch.inference_mode()
+    def scores(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each token of an output, without its end."""
+        source = _padded([[*ids, EOS] for ids in sources])
+        target = _padded([[BOS, *ids] for ids in targets])
+        logits = self.model(source, attention_mask=(source != PAD).long(), decoder_input_ids=target[:, :-1]).logits
+        found = logits.log_softmax(-1).gather(2, target[:, 1:, None])[..., 0]
+        return [row[: len(ids)].tolist() for row, ids in zip(found, targets, strict=True)]
+
     def outputs(self, batches: Batches, steps: int, beam_size: int) -> list[list[int]]:
         self.prepare_decoding(batches, steps, beam_size)
         return [row[1 : steps + 1] for batch in self._found() for row in batch.tolist()]

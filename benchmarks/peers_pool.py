@@ -17,12 +17,16 @@ from types import TracebackType
 from typing import Any
 
 HERE = Path(__file__).parent
-FEWEST, MOST = 5, 51
+FEWEST, MOST = 3, 51
 PAUSE = 0.01  # threads of the one before fall asleep
 
 
 class PeerError(Exception):
     """A peer cannot do what it was asked, or has died."""
+
+
+class UnequalError(PeerError):
+    """Two systems that are to be compared do not compute the same."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Contestant:
         name: what rows call it.
         kind: which module runs it (`peers_worker.PEERS`).
         python: the interpreter of its environment.
-        options: what it is started with; `threads` and `workers` if it has other ones than the rest.
+        options: what it is started with; `threads` and `workers` if it has other ones than the rest, `environment` for
+            what its process finds in the environment.
     """
 
     name: str
@@ -45,6 +50,12 @@ class Contestant:
     def ours(self) -> bool:
         """Whether it is this toolkit."""
         return self.kind == "dragoman"
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether its numbers are float32, so that they can be compared."""
+        kinds = self.options.get("precision"), self.options.get("compute_type")
+        return "float32" in kinds or self.options.get("engine") == "module"
 
 
 class Worker:
@@ -58,7 +69,7 @@ class Worker:
         self.contestant = contestant
         self.told: object = None  # by the call that made it ready
         settings = {"threads": threads, **contestant.options}
-        environment = environment_of(settings["threads"])
+        environment = {**environment_of(settings["threads"]), **contestant.options.get("environment", {})}
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (it lives as long as the process)
         command = [contestant.python, str(HERE / "peers_worker.py"), contestant.kind, json.dumps(settings)]
         try:
@@ -124,12 +135,12 @@ def take_turns(
         runs: calls by name, each doing the same work.
         budget: seconds to spend on all of them together, after a round that does not count.
         warm: there was such a round before.
-        fewest: rounds at least; one is enough where it takes longer than the budget.
+        fewest: rounds at least, whatever the budget: a median of one is none.
     """
     names = list(runs)
     times: dict[str, list[float]] = {name: [] for name in names}
-    if not warm and sum(run() for run in runs.values()) > budget > 0:
-        fewest = 1
+    for run in [] if warm else runs.values():
+        run()
     end = time.monotonic() + budget
     for turn in range(MOST):
         if turn >= fewest and time.monotonic() > end:

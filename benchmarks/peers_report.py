@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,12 @@ def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
         own = [row for row in rows if row["benchmark"] == section.benchmark]
         if own:
             cells = [
-                [*(str(row[key]) for key in section.keys), row["what"], *_cells(row, section.unit), _power(row, rows)]
+                [
+                    *(str(row[key]) for key in section.keys),
+                    who(row, rows),
+                    *_cells(row, section.unit),
+                    _power(row, rows),
+                ]
                 for row in own
             ]
             headings = [*(key.replace("_", " ") for key in section.keys), "who", *HEADINGS]
@@ -53,6 +58,15 @@ def tables(rows: Sequence[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
             )
     laws = [row for row in rows if row["benchmark"] == "peers law"]
     return [*made, growth(laws)] if laws else made
+
+
+def who(row: Row, rows: Sequence[Row]) -> str:
+    """Who did the work, and in which precision where the name does not say it."""
+    versions = next((one for one in rows if one["benchmark"] == "peers versions"), {})
+    name, _, rest = row["what"].partition(", ")
+    trains = row["benchmark"] in ("peers train", "peers user")  # where nothing is int8
+    told = None if trains else versions.get("arithmetic", {}).get(name)
+    return ", ".join(filter(None, [f"{name} ({told})" if told and told not in name else name, rest]))
 
 
 def growth(laws: Sequence[Row]) -> tuple[str, list[str], list[list[str]]]:
@@ -165,10 +179,17 @@ def _range(limits: Sequence[Row], name: str) -> str:
     return "–".join(dict.fromkeys((found[0], found[-1])))
 
 
-def missing(rows: Sequence[Row]) -> list[str]:
-    """Who could not take part, and why."""
-    found = (row for row in rows if row["benchmark"] == "peers unavailable")
-    return list(dict.fromkeys(f"Not measured: {row['what']} ({row['reason']})." for row in found))
+TOLD = {
+    "peers unequal": "**Failed**, for they do not compute the same",
+    "peers unavailable": "Not measured",
+    "peers left out": "Not measured",
+}
+
+
+def missing(rows: Sequence[Row], told: Mapping[str, str] = TOLD) -> list[str]:
+    """Who could not take part, and why; `told` says how each kind of row is told of."""
+    found = (row for row in rows if row["benchmark"] in told)
+    return list(dict.fromkeys(f"{told[row['benchmark']]}: {row['what']} ({row['reason']})." for row in found))
 
 
 def show(rows: Sequence[Row]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from peers_limits import BYTES, Sizes, decoding_limit
-from peers_pool import Contestant, PeerError, Worker, quartiles, say, speedup
+from peers_pool import Contestant, PeerError, UnequalError, Worker, quartiles, say, speedup
 from rows import machine, print_row
 
 Row = dict[str, Any]
@@ -26,6 +26,7 @@ class Plan:
         fewest: rounds at least.
         ours: this toolkit, the engine that is chosen by itself first.
         ctranslate2: the yardsticks of decoding.
+        runtimes: ONNX Runtime and OpenVINO, whose search is a loop in Python.
         marian: Hugging Face.
         probe: measures the limits.
         rows: all that was printed.
@@ -39,6 +40,7 @@ class Plan:
     ctranslate2: list[Contestant]
     marian: list[Contestant]
     probe: Contestant
+    runtimes: list[Contestant] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
     @property
@@ -54,21 +56,37 @@ class Plan:
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """A part of the run that may fail without ending the rest."""
+        """A part of the run that may fail without ending the rest; without rows where systems do not agree."""
         try:
             yield
+        except UnequalError as error:
+            self.emit("peers unequal", {"what": what, "reason": str(error)})
+            say(f"FAILED, {what}: {error}")
         except PeerError as error:
             self.emit("peers unavailable", {"what": what, "reason": str(error)})
 
-    @contextmanager
-    def opened(self, contestants: Sequence[Contestant], method: str, *arguments: Any) -> Iterator[dict[str, Worker]]:
+    def opened(
+        self, contestants: Sequence[Contestant], method: str, *arguments: Any
+    ) -> AbstractContextManager[dict[str, Worker]]:
         """A process for each contestant that can do `method`, by name; the others are told of in a row."""
+        return self._opened(contestants, method, {one.name: arguments for one in contestants})
+
+    def opened_each(
+        self, contestants: Sequence[Contestant], method: str, argument: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Worker]]:
+        """The same, where each has an argument of its own."""
+        return self._opened(contestants, method, {name: (value,) for name, value in argument.items()})
+
+    @contextmanager
+    def _opened(
+        self, contestants: Sequence[Contestant], method: str, arguments: Mapping[str, Sequence[Any]]
+    ) -> Iterator[dict[str, Worker]]:
         with ExitStack() as stack:
             able: dict[str, Worker] = {}
             for contestant in contestants:
                 try:
                     worker = stack.enter_context(Worker(contestant, self.threads))
-                    worker.told = worker.result(method, *arguments)
+                    worker.told = worker.result(method, *arguments[contestant.name])
                     able[contestant.name] = worker
                     say(f"{contestant.name}: {worker.told}")
                 except PeerError as error:

@@ -1,20 +1,26 @@
-"""Training side by side: the same batches, and as a user would from raw files."""
+"""Training side by side: the same batches, and as a user would from raw files.
+
+A target counts once, however often it is learned from: in both directions, as the default run does, it is twice.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import tempfile
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
+from typing import Any
 
 import torch
+from peers_agree import CLOSE
 from peers_limits import Sizes
-from peers_pool import HERE, Contestant, PeerError, Worker, environment_of, quartiles, say, take_turns
+from peers_pool import HERE, Contestant, PeerError, UnequalError, Worker, environment_of, quartiles, say, take_turns
 from peers_rows import Limits, Plan, Runs
 from peers_work import MODELS, TRAINING_GOAL, USER_GOAL, training
 
@@ -23,6 +29,8 @@ from dragoman.training.precision import choose_precision
 
 # Peers that train as their users do; each takes the same arguments.
 SCRIPTS = {"transformers Trainer": "peers_trainer.py", "joeynmt": "peers_joeynmt.py"}
+# The run as it comes, which learns text of little data in both directions, and what everyone else does.
+OURS: dict[str, dict[str, Any]] = {"dragoman": {}, "dragoman, one direction": {"model.right_to_left": "false"}}
 
 
 def bench_training(plan: Plan, models: Sequence[str], tokens: int, updates: int) -> None:
@@ -36,13 +44,14 @@ def bench_training(plan: Plan, models: Sequence[str], tokens: int, updates: int)
         with plan.attempt(f"training {name}"), tempfile.TemporaryDirectory(dir=plan.folder) as folder:
             with Worker(plan.ours[0], plan.threads) as worker:
                 worker.call("make_model", folder, MODELS[name], False)
-            contestants = [plan.ours[0], *plan.marian]
+            contestants = [plan.ours[0], *plan.marian, *map(_keeping_memory, plan.marian)]
             if choose_precision(shape.d_model, torch.device("cpu"))[0] == "bfloat16":
                 contestants += [_in_bfloat16(one) for one in contestants]
             with plan.opened(contestants, "prepare_training", folder, batches, 0.1) as workers:
+                losses: dict[str, Any] = {who: worker.told for who, worker in workers.items()}
+                _check_losses(f"training {name}", losses)
                 runs = Runs(workers, plan.clock)
                 times = take_turns(runs.times(), budget=plan.budget, fewest=plan.fewest)
-                losses = {who: worker.told for who, worker in workers.items()}
             least = shape.update(*lengths) / limits.operations["float32"]
             extra = {
                 who: {
@@ -53,9 +62,26 @@ def bench_training(plan: Plan, models: Sequence[str], tokens: int, updates: int)
                 for who, taken in times.items()
             }
             facts = {"model": name, "batch_tokens": tokens, "updates": updates, "goal": TRAINING_GOAL}
-            plan.report(
-                "peers train", facts, times, [one.name for one in plan.marian], extra, {"target_tokens": targets}
-            )
+            yardsticks = [one.name for one in contestants if not one.ours and not one.options.get("autocast")]
+            plan.report("peers train", facts, times, yardsticks, extra, {"target_tokens": targets})
+
+
+def _check_losses(what: str, losses: Mapping[str, float]) -> None:
+    """Whether everyone starts from the same loss.
+
+    Raises:
+        UnequalError: they do not.
+    """
+    first, *others = losses
+    for name in others:
+        if not abs(losses[name] - losses[first]) <= CLOSE * abs(losses[first]):
+            raise UnequalError(f"{what}: the loss of {name} is {losses[name]:.6g}, of {first} {losses[first]:.6g}")
+
+
+def _keeping_memory(one: Contestant) -> Contestant:
+    """The same where the C library keeps what is freed, as this toolkit lets it."""
+    kept = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 << 20)}
+    return replace(one, name=f"{one.name}, memory kept", options={**one.options, "environment": kept})
 
 
 def _in_bfloat16(one: Contestant) -> Contestant:
@@ -70,7 +96,8 @@ def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, se
         rates: dict[str, list[tuple[float, float]]] = {}
         for turn in range(rounds):
             theirs = [(title, partial(_with_script, script)) for title, script in SCRIPTS.items()]
-            commands = [("dragoman", _with_dragoman), *theirs]
+            ours = [(title, partial(_with_dragoman, settings)) for title, settings in OURS.items()]
+            commands = [*ours, *theirs]
             for what, train in commands[turn % len(commands) :] + commands[: turn % len(commands)]:
                 say(f"training {name} as a user would: {what}, turn {turn + 1} of {rounds}")
                 with tempfile.TemporaryDirectory(dir=plan.folder) as folder:
@@ -88,29 +115,68 @@ def bench_user(plan: Plan, models: Sequence[str], source: Path, target: Path, se
 
 
 def _with_dragoman(
-    plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str
+    more: Mapping[str, Any], plan: Plan, model: str, files: tuple[Path, Path], seconds: float, folder: str
 ) -> tuple[float, float]:  # fmt: skip
-    """Target tokens seen a second, and the operations that they and their sources take."""
+    """Target tokens seen a second, and the operations that they and their sources take.
+
+    The run is stopped after its seconds, as its user might: one that is told when to end is given other settings.
+    """
     shape = MODELS[model]
     own = {key: shape[key] for key in ("d_model", "num_heads", "d_ff", "num_encoder_layers", "num_decoder_layers")}
     settings = {f"model.{key}": value for key, value in own.items()} | {
         "model.tie_embeddings": "all", "tokenizer.joint": "true", "tokenizer.kind": "bpe", "model.dropout": 0.1,
-        "tokenizer.vocab_size": shape["target_vocab"], "training.max_minutes": seconds / 60, "training.log_every": 5,
-        "training.threads": plan.threads, "training.device": "cpu",
+        "tokenizer.vocab_size": shape["target_vocab"], "training.log_every": 5,
+        "training.threads": plan.threads, "training.device": "cpu", **more,
     }  # fmt: skip
     out = Path(folder) / "run"
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     given += ["--source", str(files[0]), "--target", str(files[1]), "--out", str(out), "--quiet"]
-    run_command([str(Path(plan.ours[0].python).with_name("dragoman")), "train", *given], plan.threads)
-    lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [event for event in map(json.loads, lines) if event["event"] == "train"]
+    command = [str(Path(plan.ours[0].python).with_name("dragoman")), "train", *given]
+    _train_for(command, out / "metrics.jsonl", seconds, plan.threads)
+    return seen_rate(out, Sizes.of(shape))
+
+
+def seen_rate(run: Path, shape: Sizes) -> tuple[float, float]:
+    """Target tokens that a run saw a second after the first it tells of, each once; and the operations they take."""
+    events = _train_events(run / "metrics.jsonl")
     if len(events) < 2:
         raise PeerError("dragoman made fewer than ten updates: give it more seconds")
     first, *events = events
-    tokens = sum(event["target_tokens"] for event in events)
     took = sum(event["target_tokens"] / event["target_tokens_per_second"] for event in events)
-    operations = Sizes.of(shape).update(*seen_lengths(out, first["step"], events[-1]["step"]))
-    return tokens / took, operations / took
+    sources, targets = seen_lengths(run, first["step"], events[-1]["step"])
+    config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["model"]
+    directions = 2 if config.get("right_to_left") else 1
+    return sum(targets) / took, shape.update(sources, targets, directions=directions) / took
+
+
+def _train_events(log: Path) -> list[dict[str, Any]]:
+    """What a run told of its training so far; a line that is not whole yet is left out."""
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [event for event in events if event["event"] == "train"]
+
+
+def _train_for(command: Sequence[str], log: Path, seconds: float, threads: int) -> None:
+    """Let a run go on until its log tells of so many seconds after the first.
+
+    Raises:
+        PeerError: it failed before.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
+        run = subprocess.Popen(command, env=environment_of(threads), stdout=subprocess.DEVNULL, stderr=told)
+        try:
+            while run.poll() is None:
+                events = _train_events(log)
+                if events and events[-1]["seconds"] - events[0]["seconds"] >= seconds:
+                    break
+                time.sleep(0.1)
+            else:
+                told.seek(0)
+                if run.returncode:
+                    raise PeerError(f"dragoman train: {(told.read().strip().splitlines() or ['no word'])[-1]}")
+        finally:
+            run.kill()
+            run.wait()
 
 
 def seen_lengths(run: Path, first: int, last: int) -> tuple[list[int], list[int]]:

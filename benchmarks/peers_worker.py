@@ -17,6 +17,7 @@ from typing import Any
 
 PEERS = {
     "dragoman": "peers_dragoman", "ctranslate2": "peers_ctranslate2", "marian": "peers_marian", "probe": "peers_limits",
+    "onnxruntime": "peers_runtimes", "openvino": "peers_runtimes",
 }  # fmt: skip
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -46,7 +47,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             if peer is None:
-                peer = importlib.import_module(PEERS[kind]).Peer(options)
+                peer = importlib.import_module(PEERS[kind]).Peer({**options, "kind": kind})
             reply = obey(peer, json.loads(line))
         except Exception as error:  # told to the one who asked, whatever it is
             traceback.print_exc()

@@ -23,11 +23,11 @@ from effects_picture import draw_effects
 from run import once, plainly
 
 import dragoman
+from dragoman.canvas import checked_path
 from dragoman.config import make_config, merge, parse_assignments
 from dragoman.data.filtering import Counts
 from dragoman.evaluation import Metric, compare
 from dragoman.files import make_directory, write_bytes, write_json
-from dragoman.inspection.canvas import checked_path
 from dragoman.studies.synthesis import WAYS, synthesize
 from dragoman.text import read_lines
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.inspection.canvas import INK, LINES, QUIET, Picture, draw
+from dragoman.canvas import INK, LINES, QUIET, Picture, draw
 
 BETTER, UNSURE, WORSE = "#3a50a3", "#8b93a5", "#c2571a"
 # Differences below this are written down at the edge, as a few great losses would leave no room for all else.

@@ -20,6 +20,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
+import settings_page
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,9 +123,14 @@ def site_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     entries: list[dict[str, str]] = [{"All names": "api/index.md"}]
     entries += [{f"dragoman.{room}": f"api/{room}.md"} for room in rooms()]
     handler = {"paths": [os.path.relpath(ROOT / "src", folder)], "options": OPTIONS}
+    nav = [
+        {title: [*pages, {settings_page.TITLES[language]: f"{language}/settings.md"}]}
+        for language, part in zip(settings_page.TITLES, settings["nav"], strict=True)
+        for title, pages in part.items()
+    ]
     return {
         **settings,
-        "nav": [*settings["nav"], {"API reference": entries}],
+        "nav": [*nav, {"API reference": entries}],
         "plugins": ["search", {"mkdocstrings": {"handlers": {"python": handler}}}],
     }
 
@@ -137,6 +143,8 @@ def write_site_sources(folder: Path) -> None:
     pages = {"index": index_page(), **{room: room_page(room) for room in rooms()}}
     for name, text in pages.items():
         (folder / "docs" / "api" / f"{name}.md").write_text(text, encoding="utf-8")
+    for language in settings_page.TITLES:
+        (folder / "docs" / language / "settings.md").write_text(settings_page.page(language), encoding="utf-8")
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     text = yaml.safe_dump(site_settings(settings, folder), allow_unicode=True, sort_keys=False)
     (folder / "mkdocs.yml").write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ FEWER = " and ".join(
 TESTS = (
     "tests/engines/test_native_border.py", "tests/engines/test_native_packing.py",
     "tests/engines/test_native_running.py", "tests/engines/test_engines.py", "tests/decoding/test_whole.py",
-    "tests/training/fast/test_kernels_border.py",
+    "tests/fast/test_kernels_border.py",
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ SANITIZERS = {
         ("libasan.so", "libubsan.so"),
         # Python keeps memory to its end, which is no leak.
         {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"},
-        (*TESTS, "tests/training/fast/test_fast.py"),
+        (*TESTS, "tests/fast/test_fast.py"),
     ),
     "thread": Sanitizer(
         (*DEBUG, "-fsanitize=thread"),

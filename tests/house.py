@@ -11,9 +11,10 @@ from pathlib import Path
 
 # Highest first: a room imports rooms below it.
 ROOMS = (
-    "cli", "demo", "decoding", "serving", "inspection", "training", "studies", "translation", "language", "memory",
-    "export", "engines", "search", "evaluation", "models", "data", "text", "profiles", "markov", "sequences", "nn",
-    "config", "files", "errors", "lazy", "pace",
+    "cli", "demo", "decoding", "serving", "inspection", "training", "runs", "planning", "optimizers", "losses", "fast",
+    "studies", "translation", "language", "memory", "export", "engines", "search", "evaluation", "models", "data",
+    "text", "profiles", "markov", "sequences", "nn", "canvas", "config", "files", "given", "shown", "events", "errors",
+    "lazy", "pace",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}
@@ -24,8 +25,8 @@ NN_MAY_IMPORT = {
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
     "Before", "Bounds", "dict", "dict.fromkeys", "float", "frozenset", "get_args", "lazy_names", "len", "Like",
-    "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "set", "sorted", "str.maketrans",
-    "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
+    "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "renamed_names", "set", "sorted",
+    "str.maketrans", "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip
 LONGEST_FILE, LONGEST_FUNCTION, LARGEST_ROOM = 400, 60, 5000
 LANGUAGES = {".py": "Python", ".cpp": "C++", ".h": "C++", ".js": "JavaScript", ".css": "CSS", ".html": "HTML"}

@@ -31,7 +31,7 @@ def play(kind: str) -> None:
     """
     os.environ.update(SETTINGS[kind])
     from dragoman.engines.native.library import Library
-    from dragoman.training.fast import kernels
+    from dragoman.fast import kernels
 
     load = Library.__init__
 

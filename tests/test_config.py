@@ -14,6 +14,7 @@ from dragoman.config import (
     DecodingConfig,
     ModelConfig,
     TrainConfig,
+    all_settings,
     find_setting,
     foreign_names,
     make_config,
@@ -146,13 +147,13 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("hidden_size", "'hidden_size' is called 'd_model' here"),
-        ("model.hidden_size", "'hidden_size' is called 'd_model' here"),
-        ("dim-feedforward", "'dim-feedforward' is called 'd_ff' here"),
-        ("NHead", "'NHead' is called 'num_heads' here"),
+        ("hidden_size", "'hidden_size' is called 'model.d_model' here"),
+        ("model.hidden_size", "'hidden_size' is called 'model.d_model' here"),
+        ("dim-feedforward", "'dim-feedforward' is called 'model.d_ff' here"),
+        ("NHead", "'NHead' is called 'model.num_heads' here"),
         ("d_modle", "did you mean 'model.d_model'?"),
         ("training.warmup_step", "did you mean 'training.warmup_steps'?"),
-        ("xyzzy", None),
+        ("xyzzy", "`dragoman settings` lists all there are"),
     ],
 )
 def test_unknown_names_are_answered(name: str, hint: str | None) -> None:
@@ -171,9 +172,9 @@ def test_names_are_found_with_and_without_their_section() -> None:
 
 
 def test_foreign_names_lead_to_names_of_ours_and_hide_none() -> None:
-    ours = {name for fields in SECTIONS.values() for name in fields.settings}
-    assert set(foreign_names().values()) <= ours
-    assert not set(foreign_names()) & ours
+    ours = {one.dotted: one.name for one in all_settings()}
+    assert set(foreign_names().values()) <= set(ours)
+    assert not set(foreign_names()) & set(ours.values())
 
 
 def test_no_name_is_in_two_sections() -> None:
@@ -187,7 +188,7 @@ def test_no_name_is_in_two_sections() -> None:
         ("[model]\nd_modle = 3\n", "unknown setting 'model.d_modle'", "did you mean 'model.d_model'?"),
         ("[model]\nseed = 3\n", "unknown setting 'model.seed'", "did you mean 'training.seed'?"),
         ("d_model = 3\n", "d_model stands outside its section", "put it under [model]"),
-        ("[modle]\nd_model = 3\n", "there is no section 'modle'", None),
+        ("[modle]\nd_model = 3\n", "there is no section 'modle'", "d_model is in [model]: model.d_model"),
     ],
 )
 def test_names_in_a_file_are_checked(text: str, message: str, hint: str | None, tmp_path: Path) -> None:

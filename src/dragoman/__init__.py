@@ -8,17 +8,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dragoman.lazy import lazy_names
+from dragoman.lazy import lazy_names, renamed_names
 
 if TYPE_CHECKING:
     from dragoman.config import DecodingConfig as DecodingConfig
     from dragoman.config import ModelConfig as ModelConfig
     from dragoman.config import TrainConfig as TrainConfig
+    from dragoman.config import settings as settings
     from dragoman.data import prepare as prepare
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
-    from dragoman.evaluation import compare as compare
-    from dragoman.evaluation import score as score
+    from dragoman.events import StopTraining as StopTraining
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
@@ -29,33 +29,47 @@ if TYPE_CHECKING:
     from dragoman.models import build_model as build_model
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
+    from dragoman.studies import compare as compare
+    from dragoman.studies import complete as complete
     from dragoman.studies import evaluate as evaluate
+    from dragoman.studies import evaluate_outputs as evaluate_outputs
+    from dragoman.studies import fill as fill
+    from dragoman.studies import measure as measure
+    from dragoman.studies import score as score
+    from dragoman.studies import synthesize as synthesize
+    from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
-    from dragoman.training import average_run as average_run
-    from dragoman.training import describe_model as describe_model
+    from dragoman.training import average as average
+    from dragoman.training import info as info
+    from dragoman.training import remember as remember
     from dragoman.training import train as train
     from dragoman.translation import Translation as Translation
     from dragoman.translation import Translator as Translator
 
     __version__: str
 
-_ROOMS = ("markov", "nn", "profiles")
+_ROOMS = ("events", "markov", "nn", "profiles")
 __all__, _name, _ = lazy_names(
     __name__,
     {
-        "config": ("DecodingConfig", "ModelConfig", "TrainConfig"),
+        "config": ("DecodingConfig", "ModelConfig", "TrainConfig", "settings"),
         "data": ("prepare",),
         "errors": ("DragomanError",),
-        "evaluation": ("Metric", "compare", "score"),
+        "evaluation": ("Metric",),
+        "events": ("StopTraining",),
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
-        "studies": ("evaluate", "tune"),
+        "studies": (
+            "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
+            "translate", "tune",
+        ),
         "translation": ("Translation", "Translator"),
-        "training": ("Run", "average_run", "describe_model", "train"),
+        "training": ("Run", "average", "info", "remember", "train"),
     },
-)
+)  # fmt: skip
+_former_name = renamed_names(__name__, {"average_run": "average", "describe_model": "info"}, until="0.3")
 __all__ += ["__version__"]
 
 
@@ -65,7 +79,7 @@ def __getattr__(name: str) -> object:
         return import_module("importlib.metadata").version("dragoman")
     if name in _ROOMS:
         return import_module(f"dragoman.{name}")
-    return _name(name)
+    return _name(name) if name in __all__ else _former_name(name)
 
 
 def __dir__() -> list[str]:

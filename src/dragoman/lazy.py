@@ -6,6 +6,7 @@ the same imports under `TYPE_CHECKING` too, for type checkers and editors; a tes
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
@@ -28,3 +29,23 @@ def lazy_names(
         return getattr(import_module(found[name]), name)
 
     return sorted(found), attribute, lambda: sorted(found)
+
+
+def renamed_names(package: str, names: Mapping[str, str], until: str) -> Callable[[str], object]:
+    """Return a `__getattr__` for former names of a package, which still work and say what they are called now.
+
+    Args:
+        package: its `__name__`.
+        names: former name -> name of today.
+        until: the version in which the former names are gone.
+    """
+
+    def attribute(name: str) -> object:
+        """A public name by its former one."""
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        message = f"{package}.{name} is now {package}.{names[name]}; this name goes with version {until}"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return getattr(import_module(package), names[name])
+
+    return attribute

@@ -11,6 +11,7 @@ import peers_decoding
 import peers_limits
 import peers_report
 import peers_rows
+import peers_trained
 import peers_trainer
 import peers_training
 import peers_work
@@ -77,7 +78,7 @@ def test_loading_reads_all_weights_once() -> None:
 def fake_commands(monkeypatch: pytest.MonkeyPatch, outputs: dict[str, str], seconds: float) -> None:
     """Commands print what is theirs, in so many seconds each; an interpreter that does nothing takes 0.25."""
     for name in ("_start_command", "_file_command"):
-        monkeypatch.setattr(peers_commands, name, lambda one, *_: [one.name])
+        monkeypatch.setattr(peers_commands, name, lambda entry, *_: [entry.name])
     monkeypatch.setattr(peers_commands, "run_command", lambda command, *_: outputs[command[0]])
     monkeypatch.setattr(
         peers_commands, "_timed", lambda command, *_: 0.25 if command[1:] == ["-c", "pass"] else seconds
@@ -92,7 +93,7 @@ def test_a_file_has_the_share_of_its_own_tokens(
     run: Path, plan: peers_rows.Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_commands(monkeypatch, {"dragoman": "ba\nba ce\n", "dragoman module": "ba\nba ce di\n"}, 2.0)
-    peers_commands.bench_file(plan, run, ["ba ce", "di"], 4)
+    peers_commands.bench_file(plan, peers_trained.Models(run), ["ba ce", "di"], 4)
     shape = peers_decoding.sizes_of(run)
     work = shape.encode(3) + shape.encode(2) + shape.step(3, 0) + 4 * shape.step(3, 1)
     work += shape.step(2, 0) + 4 * (shape.step(2, 1) + shape.step(2, 2))
@@ -108,7 +109,7 @@ def test_a_start_has_the_interpreter_in_its_least_time(
     run: Path, plan: peers_rows.Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_commands(monkeypatch, dict.fromkeys(("dragoman", "dragoman module"), "ba\n"), 0.5)
-    peers_commands.bench_start(plan, run, "ba ce", 1)
+    peers_commands.bench_start(plan, peers_trained.Models(run), "ba ce", 1)
     shape = peers_decoding.sizes_of(run)
     work = shape.encode(3) + shape.step(3, 0) + shape.step(3, 1)
     rows = rows_of(plan, "peers start")
@@ -116,7 +117,7 @@ def test_a_start_has_the_interpreter_in_its_least_time(
     assert rows["dragoman"]["interpreter_seconds"] == 0.25
     assert rows["dragoman"]["share_of_float32_limit"] == pytest.approx((0.25 + work / 1e6) / 0.5)
     monkeypatch.setattr(LIMITS, "bandwidth", {"float32": 4.0 * shape.weights, "int8": 1e30})  # a second to load
-    peers_commands.bench_start(plan, run, "ba ce", 1)
+    peers_commands.bench_start(plan, peers_trained.Models(run), "ba ce", 1)
     assert rows_of(plan, "peers start")["dragoman"]["share_of_float32_limit"] > 1.25 / 0.5
 
 
@@ -137,7 +138,7 @@ def test_training_as_a_user_has_the_share_of_its_own_tokens(
     peers_training.bench_user(plan, ["tiny"], Path(), Path(), 1.0, 3)
     rows = rows_of(plan, "peers user")
     assert {name: row["share_of_float32_limit"] for name, row in rows.items()} == {
-        "dragoman": 0.5, "transformers Trainer": 0.2, "joeynmt": 0.2,
+        "dragoman": 0.5, "dragoman, one direction": 0.5, "transformers Trainer": 0.2, "joeynmt": 0.2,
     }  # fmt: skip
     assert rows["dragoman"]["speedup"] == 2.0
     assert "| 2.00 reached | 50 |" in peers_report.markdown(plan.rows)

@@ -146,7 +146,7 @@ def test_text_of_the_command_line_is_converted() -> None:
 
 
 def test_names_that_others_use_are_answered() -> None:
-    with pytest.raises(ConfigError, match="num_beams: there is no such name here, it is called 'beam_size'"):
+    with pytest.raises(ConfigError, match=r"'num_beams' is called 'decoding.beam_size' here"):
         DecodingConfig.from_dict({"num_beams": 3})
     with pytest.raises(ConfigError, match=r"beam_sise: .* did you mean 'beam_size'"):
         DecodingConfig().replace({"beam_sise": 3})

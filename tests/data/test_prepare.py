@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import DataConfig, TokenizerConfig, TrainConfig
+from dragoman.config import DataConfig, TokenizerConfig, TrainConfig, make_config
 from dragoman.data import Prepared, prepare
 from dragoman.errors import ConfigError, DataError
 from dragoman.text import TokenizerPair
@@ -270,3 +270,11 @@ def test_nothing_left_to_train_on(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="too few pairs"):
         prepare(config(tmp_path, count=1, dev=0), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_left_beside_the_held_out_pairs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("".join(f"a {i}\tb {i}\n" for i in range(9)), encoding="utf-8")
+    file = str(tmp_path / "a.tsv")
+    data = {"pairs": [file], "dev_pairs": [file], "drop_overlap": True}
+    with pytest.raises(DataError, match=r"no training pair is left(?s:.*)9 overlap(?s:.*)drop_overlap"):
+        prepare(make_config({"out": str(tmp_path / "run"), "data": data}), tmp_path / "data")

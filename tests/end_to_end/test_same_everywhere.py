@@ -51,7 +51,8 @@ def files(corpus: Path) -> list[object]:
 
 def changes(*settings: str) -> list[str]:
     """The options that change `SETTINGS` and those of the corpus."""
-    return [part for one in (*SETTINGS, *settings) for part in ("--set", one)]
+    last = {one.partition("=")[0]: one for one in (*SETTINGS, *settings)}
+    return [part for one in last.values() for part in ("--set", one)]
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,10 @@ from dragoman.engines.native.model import NativeModel
 from dragoman.engines.native.running import NativeSearch
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.errors import ConfigError
+from dragoman.fast import kernels
 from dragoman.search import Hypothesis, SearchRequest, greedy_search
 from dragoman.sequences import SourceBatch, sources_of
 from dragoman.text.tokenizer import BOS, EOS, PAD
-from dragoman.training.fast import kernels
 from engines.native_models import VOCAB, small_engine, small_model
 
 FOUND = load_library()
@@ -148,20 +148,18 @@ def test_what_is_declared_is_what_is_called() -> None:
     assert set(re.findall(r"dragoman_(\w+)\(const void\* training", header)) == set(kernels.FUNCTIONS)
 
 
-def test_positions_are_given_where_they_are_needed_and_nowhere_else() -> None:
+def test_sentences_and_rows_that_cannot_be_are_refused() -> None:
     engine = small_engine()
-    library, table = engine.native.library, torch.zeros(4, 16)
+    library = engine.native.library
     ids, lengths = torch.tensor([5, EOS]), torch.tensor([2], dtype=torch.int32)
     handle = c_void_p()
     arguments = (engine.native.handle, ids.data_ptr(), lengths.data_ptr(), 1)
-    assert library.start(*arguments, table.data_ptr(), 1, byref(handle)) == BAD_ARGUMENT
     lengths[0] = -1
-    assert library.start(*arguments, None, 1, byref(handle)) == BAD_ARGUMENT
+    assert library.start(*arguments, 1, byref(handle)) == BAD_ARGUMENT
     state, place = engine.start(batch(SOURCE)), torch.empty(3, VOCAB)
     step = (state.handle, TOKENS.data_ptr(), 3)
-    assert library.step(*step, table.data_ptr(), place.data_ptr(), None, 1) == BAD_ARGUMENT
-    assert library.step(*step, None, place.data_ptr(), None, 0) == BAD_ARGUMENT
-    assert library.step(step[0], step[1], 2, None, place.data_ptr(), None, 1) == BAD_ARGUMENT
+    assert library.step(*step, place.data_ptr(), None, 0) == BAD_ARGUMENT
+    assert library.step(step[0], step[1], 2, place.data_ptr(), None, 1) == BAD_ARGUMENT
 
 
 def wanted(options: DecodingConfig | None = None) -> sentences.Wanted:

@@ -69,6 +69,7 @@ def test_a_model_whose_sizes_do_not_fit_together_is_refused(field: str, values: 
         lambda spec: setattr(spec.target, "count", VOCAB - 1),
         lambda spec: setattr(spec.target, "scale", math.inf),
         lambda spec: setattr(spec.source, "layout", 6),
+        lambda spec: setattr(spec.target, "layout", 0),  # a table of positions that is not there
     ],
 )
 def test_a_model_with_parts_missing_is_refused(change: Callable[[Any], None]) -> None:

@@ -13,9 +13,12 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import NativeEngine
 from dragoman.engines.native import NativeSearch, load_library
 from dragoman.engines.native.sentences import Output
+from dragoman.errors import ModelError
 from dragoman.nn import InputEmbedding, Transformer
 from dragoman.profiles.parts import PositionTable
+from dragoman.search import SearchRequest, beam_search, greedy_search
 from dragoman.sequences import SourceBatch
+from dragoman.sequences import sources_of as plain_sources_of
 from dragoman.text.tokenizer import BOS, EOS, PAD
 from engines.native_models import VOCAB, small_engine, small_model
 
@@ -30,7 +33,7 @@ SCHEDULES = 240
 
 
 def engine_of(kind: dict[str, Any], seed: int) -> NativeEngine:
-    """A small engine; with `table` its positions are of a kind that the library does not know."""
+    """A small engine; with `table` its positions are rows of a table."""
     if "table" not in kind:
         return small_engine(seed, **kind)
     model = small_model(seed)
@@ -38,9 +41,7 @@ def engine_of(kind: dict[str, Any], seed: int) -> NativeEngine:
     for embedding in (model.source_embedding, model.target_embedding):
         assert isinstance(embedding, InputEmbedding)
         embedding.positions = PositionTable(torch.randn(30, 16))
-    engine = NativeEngine(model, kind["precision"])
-    assert not engine.native.knows_positions
-    return engine
+    return NativeEngine(model, kind["precision"])
 
 
 def sources_of(draw: random.Random, count: int) -> list[list[int]]:
@@ -99,9 +100,39 @@ def test_rows_at_other_steps_change_no_bit(kind: dict[str, Any], seed: int) -> N
         state, alone = state.reorder(torch.tensor(keep)), [alone[index].copy() for index in keep]
 
 
-def test_a_search_needs_positions_that_the_library_knows() -> None:
-    with pytest.raises(ValueError, match="positions are made here"):
-        NativeSearch(engine_of({"precision": "float32", "table": True}, 1).native)
+def test_the_table_of_positions_is_the_longest_sequence() -> None:
+    """A state is as it was; in a running search only the sentence that grew too long leaves with the error."""
+    engine, options = engine_of({"precision": "float32", "table": True}, 1), DecodingConfig(min_length=40)
+    with pytest.raises(ModelError, match="longer than the model's table"):
+        engine.start(SourceBatch.of_padded(torch.full((1, 31), 5), PAD))
+    state = engine.start(SourceBatch.of_padded(torch.full((1, 30), 5), PAD))
+    for _ in range(30):
+        _, state = engine.step(state, torch.tensor([5]))
+    with pytest.raises(ModelError, match="longer than the model's table"):
+        engine.step(state, torch.tensor([5]))
+    assert state.lengths.tolist() == [30]
+    running = NativeSearch(engine.native, 1)
+    with pytest.raises(ModelError, match="longer than the model's table"):
+        running.admit([[5] * 31], options, [9], begin=BOS, end=EOS, never=())
+    asked = {"begin": BOS, "end": EOS, "never": (PAD,)}
+    for beam_size in (1, 3):
+        chosen = options.replace({"beam_size": beam_size})
+        [fits, grows] = running.admit([[5, EOS], [6, EOS]], chosen, [29, 30], **asked)
+        while running.live:
+            running.step()
+        found = {one.number: one for one in running.take()}
+        assert len(found[fits].outputs[0][0]) == 30
+        assert isinstance(found[grows].error, ModelError)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_searches_with_a_table_are_those_of_its_own_steps(seed: int, beam_size: int) -> None:
+    engine, draw = engine_of({"precision": "float32", "table": True}, seed), random.Random(seed)
+    options = DecodingConfig(beam_size=beam_size, n_best=beam_size, max_length_offset=4)
+    asked = [SearchRequest(source, options) for source in plain_sources_of([row[:-1] for row in sources_of(draw, 7)])]
+    stepped = (beam_search if beam_size > 1 else greedy_search)(engine, asked)
+    assert engine.search(asked) == stepped
 
 
 def test_states_of_different_models_do_not_join() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman import canvas
 from dragoman.errors import DragomanError
-from dragoman.inspection import canvas, pictures
+from dragoman.inspection import pictures
 from dragoman.inspection.pictures import attention_grid, attention_map
 
 SOURCE = ["▁猫", "吃", "鱼", "</s>"]

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman import canvas
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.inspection import Trace, canvas, draw_trace, explain, trace_pictures
+from dragoman.inspection import Trace, draw_trace, explain, trace_pictures
 from dragoman.inspection.trace_pictures import position_picture, schedule_picture, smoothing_picture
 from dragoman.nn import sinusoids
 from end_to_end import small

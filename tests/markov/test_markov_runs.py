@@ -16,7 +16,7 @@ from dragoman.errors import ConfigError
 from dragoman.files import make_directory
 from dragoman.language import Completer, TextScorer
 from dragoman.markov import RUNGS, MarkovModel, load
-from dragoman.training import describe_model, markov, train
+from dragoman.training import info, markov, train
 from dragoman.training.log import RunLog
 from dragoman.training.markov import is_counted, train_markov
 from dragoman.training.progress import Progress
@@ -74,7 +74,7 @@ def test_a_run_is_the_model_that_was_counted(rung: type[MarkovModel], corpus: Pa
     assert f"{expected.numbers:,} numbers counted, k 0.01, backoff 2." in card
     ((best,),) = Completer.from_pretrained(directory).complete(["ba"])
     assert best.text.startswith("ba")
-    facts = describe_model(directory)
+    facts = info(directory)
     assert facts["parameters"] == expected.numbers
     assert facts["model"] == {"family": rung.kind, "target_vocab": len(vocabulary), "k": 0.01, "backoff": 2.0}
     assert facts["languages"] == {"target": "xx"}

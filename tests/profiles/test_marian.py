@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
-from dragoman.config import DecodingConfig
-from dragoman.engines import ModuleEngine
+from dragoman.config import DecodingConfig, Placement
+from dragoman.engines import ModuleEngine, NativeEngine, choose_engine
+from dragoman.engines.native import load_library
 from dragoman.errors import ConfigError, ModelError
 from dragoman.nn import AttentionRecord, MultiHeadAttention
 from dragoman.profiles import marian
-from dragoman.search import SearchRequest, beam_search, greedy_search
-from dragoman.sequences import Frame, Specials, sources_of
+from dragoman.search import SearchRequest, beam_search, greedy_search, search
+from dragoman.sequences import Frame, SourceBatch, Specials, sources_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -328,9 +329,9 @@ def tokens_of(row: Tensor) -> tuple[int, ...]:
     return tuple(kept[: kept.index(EOS)])
 
 
-def talkative(seed: int, eos: float):
+def talkative(seed: int, eos: float, shape: Shape = Shape()):
     """A model whose outputs depend on the source and mostly end before the limit."""
-    model = Shape(seed=seed).theirs()
+    model = replace(shape, seed=seed).theirs()
     with torch.no_grad():
         model.model.shared.weight.mul_(2)
         model.model.decoder.layers[-1].final_layer_norm.bias.zero_()
@@ -369,6 +370,65 @@ def test_beam_search_gives_their_tokens_and_scores(length_penalty):
             assert own_scores == pytest.approx([hypothesis.score for hypothesis in own])
             compared += 1
     assert compared >= 4
+
+
+# One number of heads and one inner width, as all OPUS-MT models have: the native engine packs no others.
+EVEN = Shape(heads=(2, 2), inner=(12, 12), dtype=torch.float32)
+needs_native = pytest.mark.skipif(isinstance(load_library(), str), reason=str(load_library()))
+
+
+@needs_native
+@pytest.mark.parametrize(
+    "changes", [{}, {"scale": False, "activation": "relu"}, {"share": False, "tie": False}], ids=str
+)
+@pytest.mark.parametrize("positions", ["transformers", "marian"])
+def test_native_steps_equal_the_modules(changes, positions):
+    shape = replace(EVEN, **changes)
+    model = shape.ours(shape.theirs().state_dict(), positions=positions)
+    source, target = ids(5, 9), shifted(torch.randint(1, PAD, (5, LONGEST)))
+    sources = SourceBatch.of_padded(source, PAD)
+    expected, found = ModuleEngine(model), NativeEngine(model)
+    states = expected.start(sources), found.start(sources)
+    for i in range(LONGEST):
+        wanted, _ = expected.step(states[0], target[:, i])
+        got, _ = found.step(states[1], target[:, i])
+        assert (got - wanted).abs().max() <= 1e-4
+    for engine, state in zip((expected, found), states, strict=True):
+        with pytest.raises(ModelError, match="longer than the model's table of positions"):
+            engine.step(state, target[:, 0])
+
+
+@needs_native
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4, "n_best": 4, "length_penalty": 0.6}], ids=str)
+def test_whole_native_searches_give_their_tokens(options, monkeypatch):
+    """By the engine that is chosen: no step goes through Python."""
+    count = options.get("n_best", 1)
+    theirs = talkative(6, 6.0, EVEN) if count > 1 else talkative(3, 4.0, EVEN)
+    model = EVEN.ours(theirs.state_dict())
+    engine, _ = choose_engine(model, Placement(precision="float32"))
+    assert isinstance(engine, NativeEngine)
+    for name in ("step", "step_top"):
+        monkeypatch.setattr(engine, name, lambda *_: pytest.fail("a step in Python"))
+    torch.manual_seed(0)
+    source = ids(8, 7)
+    found = search(engine, requests(source, **options))
+    modules = search(ModuleEngine(model), requests(source, **options))
+    assert [[one.tokens for one in row] for row in found] == [[one.tokens for one in row] for row in modules]
+    penalty = {"length_penalty": options.get("length_penalty", 0.0), "early_stopping": False} if count > 1 else {}
+    out = theirs_generate(theirs, source, num_beams=options["beam_size"], num_return_sequences=count, **penalty)
+    expected = [[tokens_of(row) for row in rows] for rows in out.sequences.view(8, count, -1)]
+    ended = [row for row in range(8) if max(map(len, expected[row])) < LIMIT]
+    assert len(ended) >= 4
+    for row in ended:
+        assert [one.tokens for one in found[row]] == expected[row]
+
+
+@needs_native
+def test_heads_that_differ_are_left_to_the_modules():
+    shape = replace(EVEN, heads=(2, 4))
+    engine, reason = choose_engine(shape.ours(shape.theirs().state_dict()))
+    assert type(engine) is ModuleEngine
+    assert reason == "heads differ"
 
 
 def test_a_forced_end_counts_in_the_length_and_adds_nothing():

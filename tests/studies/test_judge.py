@@ -11,7 +11,8 @@ from dragoman.data import TokenStore
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import Metric, score
 from dragoman.studies import evaluate, evaluate_outputs, training_words
-from dragoman.studies.judge import count_unknown, error_kinds, read_test_set
+from dragoman.studies.given import read_test_set
+from dragoman.studies.judge import count_unknown, error_kinds
 from dragoman.translation import Translator
 from end_to_end import small
 

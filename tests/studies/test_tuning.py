@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from dragoman.config import DecodingConfig, make_config, read_toml, write_toml
 from dragoman.errors import ConfigError, ModelError
 from dragoman.evaluation import Metric, compare
-from dragoman.studies import save_decoding, tune
+from dragoman.studies import save_decoding, tune, tuning
 from dragoman.translation import Translator
 from end_to_end import small
 
@@ -68,12 +69,37 @@ def test_a_metric_of_mistakes_is_made_small(translator, sources, tmp_path):
     assert (found.best.decoding.beam_size, found.best.score.value) == (1, 0.0)
 
 
-def test_among_equals_the_smaller_beam_wins(translator, sources, tmp_path):
-    references = write(tmp_path / "r", ["never said"] * 20)
+@pytest.mark.parametrize("metric", ["exact", "bleu", "auto", "wer"])
+def test_where_all_are_equal_the_models_own_search_stays(translator, sources, tmp_path, metric):
+    references = write(tmp_path / "r", ["unsaid"] * 20)
     found = tune(
-        translator, sources, references, metric="exact", beam_sizes=(8, 2, 3), length_penalties=(0.0,), samples=9
+        translator, sources, references, metric=metric, beam_sizes=(8, 2, 3), length_penalties=(0.0,), samples=9
     )
-    assert found.best.decoding.beam_size == 2
+    told = list(found.lines())
+    assert found.all_equal == any("score the same" in line for line in told) == found.to_dict()["all_equal"]
+    if metric != "wer":
+        assert found.all_equal
+        assert found.best is found.trials[0]
+        assert not any(line.endswith("best") for line in told)
+    assert found.best.score.name == {"auto": "exact"}.get(metric, metric)
+
+
+def test_an_unequal_search_leaves_the_smaller_beam_of_the_best(translator, sources, monkeypatch):
+    values = iter([10.0, 30.0, 30.0, 20.0])
+    made = tuning.score
+
+    def scored(*arguments, **options):
+        return [dataclasses.replace(made(*arguments, **options)[0], value=next(values), smoothed=False)]
+
+    def compared(*arguments, **options):
+        found = compare(*arguments, **options)
+        return dataclasses.replace(found, b=dataclasses.replace(found.b, value=next(values), smoothed=False))
+
+    monkeypatch.setattr(tuning, "score", scored)
+    monkeypatch.setattr(tuning, "compare", compared)
+    found = tune(translator, sources, sources, beam_sizes=(8, 3, 2), length_penalties=(0.0,), samples=9)
+    assert not found.all_equal
+    assert (found.best.decoding.beam_size, found.best.score.value) == (3, 30.0)
 
 
 def test_no_search_is_run_twice(translator, sources):

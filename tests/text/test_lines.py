@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
+import importlib.util
 import io
+import lzma
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ import pytest
 from dragoman.errors import DataError
 from dragoman.text import ReadCounts, count_lines, lines, read_lines, scan_stream
 from dragoman.text.lines import file_hash
+from dragoman.text.opening import is_stream
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -109,11 +115,53 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             texts(tmp_path / name)
     with pytest.raises(DataError, match="No such file"):
         texts(tmp_path / "missing.txt")
-    with pytest.raises(DataError, match="not a regular file"):
+    with pytest.raises(DataError, match="not a file of text"):
         texts(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="not a regular file"):
-        texts(tmp_path / "pipe")
+
+
+def test_a_pipe_is_read_again_and_again(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = "猫\nb\n".encode() * 20_000
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert lines.file_hash(pipe) == hashlib.sha256(data).hexdigest()
+    writer.join()
+    assert is_stream(pipe)
+    assert not is_stream(tmp_path)
+    assert lines.count_lines(pipe) == len(texts(pipe)) == 40_000
+    assert texts(pipe)[:2] == ["猫", "b"]
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_compressed_files_are_read_by_their_names(tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
+    def put(name: str, data: bytes) -> Path:
+        (tmp_path / name).write_bytes(data)
+        return tmp_path / name
+
+    whole = pack("猫\n".encode() * 1000)
+    assert texts(put(f"a{suffix}", whole)) == ["猫"] * 1000
+    for data in (b"", whole[: len(whole) // 2], b"not compressed\n"):
+        with pytest.raises(DataError, match="damaged or cut short"):
+            texts(put(f"b{suffix}", data))
+    with pytest.raises(DataError, match=f"let the name of a file end in {suffix}"):
+        texts(put("plain", whole))
+
+
+def test_zstandard_is_read_or_asked_for(tmp_path: Path) -> None:
+    if importlib.util.find_spec("zstandard") is None:
+        with pytest.raises(DataError, match="needs the package zstandard"):
+            texts(write(tmp_path / "a.zst", b"x"))
+    else:
+        zstandard = importlib.import_module("zstandard")
+        assert texts(write(tmp_path / "a.zst", zstandard.compress(b"a\nb\n"))) == ["a", "b"]
+
+
+def test_line_ends_of_old_macs_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="lines end in CR alone"):
+        texts(write(tmp_path / "mac", b"a\rb\rc\r"))
+    assert texts(write(tmp_path / "one", b"a\rb")) == ["a\rb"]
+    assert texts(write(tmp_path / "two", b"a\rb\rc\nd\n")) == ["a\rb\rc", "d"]
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(

@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import random
 import statistics
+from pathlib import Path
 
 import pytest
 
-from dragoman.text import Pair, corpus_report
+from dragoman.text import Pair, ParallelCorpus, corpus_report
 from dragoman.text.keys import skeleton, text_hash
 
 EN = [
@@ -165,3 +166,23 @@ def test_test_pairs_are_compared_with_training_too() -> None:
     assert report.test is not None
     assert (report.test.source_in_train, report.test.pair_in_train) == (1, 1)
     assert any("1 test sources (1 whole pairs)" in warning for warning in report.warnings)
+
+
+def test_a_header_odd_blanks_and_what_settings_see_to(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("source\ttarget\n" + "a\xa0b\tx\u200b\n" * 20, encoding="utf-8")
+    corpus = ParallelCorpus.from_pairs([path])
+    found = " ".join(corpus_report(corpus, corpus).warnings)
+    for told in ("looks like a header", "invisible", "blanks other", "drop_duplicates", "drop_overlap", "normalize"):
+        assert told in found
+    quiet = " ".join(corpus_report(corpus, corpus, drop_duplicates=True, drop_overlap=True, normalize="nfc").warnings)
+    assert "header" in quiet
+    assert not any(word in quiet for word in ("invisible", "blanks other", "consider", "normalize"))
+
+
+def test_words_are_counted_where_there_are_blanks_between_them(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("猫吃鱼\tcats eat fish\n" * 9, encoding="utf-8")
+    lines = corpus_report(ParallelCorpus.from_pairs([path])).lines()
+    assert any(line.startswith("target words between blanks: mean 3.0") for line in lines)
+    assert not any(line.startswith("source words") for line in lines)

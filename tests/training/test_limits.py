@@ -33,7 +33,7 @@ def prepared(folder: Path, targets: list[str], **decoding: object) -> tuple[Prep
 
 def test_targets_that_count_up_choose_a_longer_limit_and_no_guard(tmp_path: Path) -> None:
     data, options = prepared(tmp_path, [COUNTED] * 40)
-    assert is_loop(COUNTED.split(), options.loop_guard)
+    assert is_loop(list(map(int, COUNTED.split())), options.loop_guard)
     chosen = {name: value for one in fit_outputs(options, data) for name, value in one.values.items()}
     assert chosen["loop_guard"] == 0
     search = options.replace(chosen)

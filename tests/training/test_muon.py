@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from dragoman.config import ModelConfig, TrainingConfig
 from dragoman.models import build_model
-from dragoman.training.muon import Muon, matrices_of, orthogonal
-from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
+from dragoman.optimizers.muon import Muon, matrices_of, orthogonal
+from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 
 SHAPES = [(24, 24), (16, 40), (40, 16), (1, 9)]
 MODEL = ModelConfig().replace(

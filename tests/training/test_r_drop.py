@@ -6,20 +6,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
 from torch import nn
 from torch.nn import functional as F
 
 from dragoman.config import ModelConfig, make_config
 from dragoman.data import Batch
 from dragoman.errors import ConfigError
+from dragoman.fast import module_hidden
+from dragoman.losses.loss import smoothed_cross_entropy
+from dragoman.losses.r_drop import agreeing_cross_entropy
 from dragoman.models import build_model
 from dragoman.sequences import SourceBatch, TargetBatch
 from dragoman.training import r_drop, train
-from dragoman.training.fast import module_hidden
-from dragoman.training.loss import smoothed_cross_entropy
-from dragoman.training.r_drop import agreeing_cross_entropy
 from dragoman.training.step import batch_loss
+from runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
 
 pytestmark = pytest.mark.arithmetic
 

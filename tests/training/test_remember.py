@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import events, small_config, text_config, write_corpus
 
 from dragoman.config import make_config
 from dragoman.data import prepare
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.memory import Datastore
 from dragoman.text import read_lines
-from dragoman.training import describe_model, remember, train
+from dragoman.training import info, remember, train
 from dragoman.translation import Translator
+from runs import events, small_config, text_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 
@@ -48,7 +48,7 @@ def test_training_makes_one_where_it_is_asked_for(tmp_path: Path) -> None:
     )
     assert len(events(done.directory, "search")) == 1
     assert done.translator().backend.torch.datastores[0] is not None
-    assert describe_model(done.directory)["datastore"] == str(store)
+    assert info(done.directory)["datastore"] == str(store)
     assert "who has that file\nhas their targets" in (done.directory / "README.md").read_text(encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dragoman.config import TrainingConfig
-from dragoman.training.schedule import constant, cosine, inverse_sqrt, learning_rate, paper
+from dragoman.optimizers.schedule import constant, cosine, inverse_sqrt, learning_rate, paper
 
 
 def test_the_papers_rate_is_its_equation():

@@ -8,15 +8,15 @@ import math
 
 import pytest
 import torch
-from runs import events, small_config, write_corpus
 
 from dragoman.errors import ConfigError, DivergenceError, SaveError
 from dragoman.models import load_pretrained
-from dragoman.training import average_run, judging, train
+from dragoman.training import average, judging, train
 from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
 from dragoman.training.trainer import Trainer
+from runs import events, small_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 
@@ -111,7 +111,7 @@ def test_averaging_at_the_end_and_afterwards_is_the_mean_of_checkpoints(tmp_path
     run = train(small_config(tmp_path, "run", *settings), quiet=True)
     paths = list_checkpoints(run.directory / "checkpoints")[-3:]
     parts = [load_checkpoint(path).tensors["model"] for path in paths]
-    averaged = load_pretrained(average_run(run.directory, 3, tmp_path / "mean")).model.state_dict()
+    averaged = load_pretrained(average(run.directory, 3, tmp_path / "mean").directory).model.state_dict()
     for name, tensor in averaged.items():
         mean = torch.stack([part[name].double() for part in parts]).mean(0)
         assert (tensor - mean).abs().max() <= 1e-7

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperOption
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
+from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.training import average, demo, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
+from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
-    demo,
+    plot, bundle, settings, demo,
 )  # fmt: skip
 
 
@@ -40,19 +40,8 @@ def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
     )
     app.callback()(_options)  # without one a verb alone would be the whole command
     for verb in verbs:
-        app.command(cls=_Verb)(verb)
+        app.command(cls=Verb)(verb)
     return app
-
-
-class _Verb(TyperCommand):
-    """A verb that refuses an option given twice, of which only the last would count."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for option, count in Counter(one for one in order if isinstance(one, TyperOption)).items():
-            if count > 1 and not (option.multiple or option.is_flag or option.count):
-                raise typer.BadParameter(f"given {count} times, and only one can count", ctx, option)
-        return super().parse_args(ctx, args)
 
 
 def _print_version(wanted: bool) -> bool:

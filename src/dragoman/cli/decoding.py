@@ -103,7 +103,8 @@ def translate(
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
     lines = translator.translate_lines(sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned)
     notes = Notes(options, translator.languages.source)
-    results = _watched(begun(lines, output, input_), notes, live=interactive, short=typed is not None)
+    shown = output is None and sys.stdout.isatty()
+    results = _watched(begun(lines, output, input_), notes, live=interactive, short=shown or typed is not None)
     with open_output(output) as stream:
         for number, result in results:
             for line in format_translation(
@@ -119,7 +120,7 @@ def _watched(
 ) -> Iterator[tuple[int, Translation]]:
     """The same results with their numbers; what is to be told of them and how fast they came follows the last one.
 
-    If `live`, it follows each one; of what is `short` the speed is not told.
+    If `live`, it follows each one; of what is `short`, or seen as it comes, the speed is not told.
     """
     from dragoman.errors import DragomanError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dragoman.cli.metrics import Metrics, OneMetric, metric_of, metrics_of
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -41,6 +43,13 @@ _AIDS = {"datastore": "with its datastore", "right to left": "ranked from right 
 Language = Annotated[
     str | None, typer.Option(help="Two-letter code of the target language.  [default: the model's, or the suffix]")
 ]
+Outputs = Annotated[
+    Path | None,
+    typer.Option(
+        help="Score these lines, wherever they come from (- is standard input); no model is run.", metavar="FILE"
+    ),
+]
+_STDIN = "/dev/stdin"
 
 
 def evaluate(
@@ -49,12 +58,8 @@ def evaluate(
         Path | None, typer.Argument(help="A run or model directory; none with --outputs.", metavar="[MODEL]")
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Source lines.", metavar="FILE")] = None,
-    outputs: Annotated[
-        Path | None, typer.Option(help="Score these lines, wherever they come from; no model is run.", metavar="FILE")
-    ] = None,
-    metric: Annotated[
-        str, typer.Option(help="bleu, chrf, chrf++, ter, exact, wer, word_error, per, cer.")
-    ] = "bleu,chrf",
+    outputs: Outputs = None,
+    metric: Metrics = None,
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
@@ -77,11 +82,10 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.evaluation import Metric
     from dragoman.studies import evaluate as run_evaluation
     from dragoman.studies import evaluate_outputs, training_words
 
-    metrics = [Metric(name.strip(), language, lowercase, tokenize) for name in metric.split(",") if name.strip()]
+    metrics = metrics_of(metric or ["bleu,chrf"], language, lowercase, tokenize)
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
     chosen |= {"on_bad_text": on_bad_text, "report": tell}
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -92,7 +96,8 @@ def evaluate(
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
         check_writable(file, [*reference, source, outputs, hypotheses if option == "--report" else None], option)
     if outputs is not None:
-        return _show(evaluate_outputs(outputs, reference, source, **chosen), str(outputs), report, as_json)
+        name, read = ("standard input", _STDIN) if outputs == Path("-") else (str(outputs), outputs)
+        return _show(evaluate_outputs(read, reference, source, **chosen), name, report, as_json)
     assert model is not None
     assert source is not None
     translator, options = open_translator(model, ensemble, settings, named, **how)
@@ -109,7 +114,7 @@ def compare(
     second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
     reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
     source: Annotated[Path | None, typer.Option(help="Source lines, for --breakdown.", metavar="FILE")] = None,
-    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
+    metric: OneMetric = None,
     breakdown: Breakdown = False,
     worst: Annotated[
         int, typer.Option(min=0, help="List so many sentences where either is furthest ahead of the other.")
@@ -122,8 +127,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Test whether two outputs differ by more than luck. Paired bootstrap and approximate randomisation."""
-    from dragoman.evaluation import Metric, contrast
     from dragoman.evaluation import compare as run_comparison
+    from dragoman.evaluation import contrast
+    from dragoman.evaluation.fitting import resolved
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.studies.judge import check_outputs
     from dragoman.text import guess_language, read_texts
@@ -134,7 +140,10 @@ def compare(
     for path, lines in ((first, one), (second, other)):
         check_outputs(lines, right, file=path)
     sources = None if source is None else list(read(source))
-    how = Metric(metric, language or guess_language([str(reference)]), lowercase, tokenize)
+    asked = metric_of(metric, language, lowercase, tokenize)
+    how, why = resolved(asked.in_language(guess_language([str(reference)])), right)
+    if why:
+        tell(why)
     result = run_comparison(one, other, right, how)
     parts = None
     if breakdown or worst or report is not None:
@@ -209,11 +218,11 @@ def _described(result: Evaluation, name: str) -> str:
 
 
 def info(model: Model, as_json: Json = False) -> None:
-    """Tell what a model directory holds. Shape, vocabularies, languages, decoding, engine, checkpoints."""
+    """Tell what a run or model directory holds. How far it is, how good, shape, engine, what to give away."""
     from dragoman.errors import escaped
-    from dragoman.training import describe_model
+    from dragoman.training import info as describe
 
-    found = describe_model(model)
+    found = describe(model)
     if as_json:
         print_json(found)
         return
@@ -225,3 +234,5 @@ def info(model: Model, as_json: Json = False) -> None:
         else:
             text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
             print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {escaped(str(text))}")
+    if found["needed"]:
+        print(f"to give it away: dragoman bundle {escaped(shlex.quote(str(model)))} --out DIR")

@@ -104,7 +104,7 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
         values: the arguments of a verb by name; those that are settings of `data`, `model` or `training` have the
             settings' names. Prepared data take the place of files that the config file names.
     """
-    from dragoman.config import SECTIONS, file_keys, make_config, merge, parse_assignments, read_toml
+    from dragoman.config import SECTIONS, file_keys, make_config, merge, read_toml
 
     def given(section: str) -> dict[str, Any]:
         names = values.keys() & SECTIONS[section].settings.keys()
@@ -113,11 +113,30 @@ def make_settings(values: Mapping[str, Any]) -> TrainConfig:
     file = read_toml(values["config"]) if values["config"] is not None else {}
     if values.get("prepared") and "data" in file:
         file["data"] = {key: value for key, value in file["data"].items() if key not in (*file_keys(), "repeat")}
-    assigned = parse_assignments(values["settings"] or [])
+    assigned = _assigned(values["settings"] or [])
     named = {section: given(section) for section in ("data", "model", "training")}
     for section, options in named.items():
         _check_once(assigned.get(section, {}), options)
     return make_config(merge(file, assigned, {"out": str(values["out"]), **named}))
+
+
+def _assigned(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The values of `--set` as a tree of sections.
+
+    Raises:
+        ConfigError: one key has two values.
+    """
+    from dragoman.config import parse_assignments
+    from dragoman.errors import ConfigError
+
+    tree: dict[str, dict[str, Any]] = {}
+    for one in settings:
+        for section, values in parse_assignments([one]).items():
+            for key, value in values.items():
+                if tree.setdefault(section, {}).setdefault(key, value) != value:
+                    found = f"{tree[section][key]!r} and {value!r}"
+                    raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
+    return tree
 
 
 def _check_once(assigned: Mapping[str, Any], named: Mapping[str, Any]) -> None:
@@ -144,9 +163,7 @@ def decoding_settings(settings: list[str] | None, named: dict[str, Any]) -> dict
 
     tree: dict[str, dict[str, Any]] = {}
     if settings:  # without any, what reads them need not be imported
-        from dragoman.config import parse_assignments
-
-        tree = parse_assignments(settings)
+        tree = _assigned(settings)
     decoding = tree.pop("decoding", {})
     if tree:
         found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
@@ -205,14 +222,29 @@ def input_lines(path: Path | None, output: Path | None = None, on_bad_text: BadT
         DataError: a line of the file is not text and must be: before any is used.
     """
     from dragoman.text.lines import check_text, count_lines, read_texts, stream_texts
+    from dragoman.text.opening import is_stream
 
-    if path is None:
+    if path is not None and str(path) != "-" and is_stream(path):
+        return told(_pipe_lines(path, on_bad_text), "lines:", output=output)
+    if path is None or str(path) == "-":
         stream = cast(BufferedIOBase, sys.stdin.buffer)
         lines = stream_texts(stream, "standard input", on_bad_text=on_bad_text, tell=tell)
         return lines if sys.stdin.isatty() else told(lines, "lines:", output=output)
     # A file that cannot be read is told now, not when the output has been emptied for it.
     total = check_text(path) if on_bad_text == "stop" else count_lines(path)
     return told(read_texts(path, on_bad_text=on_bad_text, tell=tell), "lines:", total, output=output)
+
+
+def _pipe_lines(path: Path, on_bad_text: BadText) -> Iterator[str]:
+    """Of a pipe, as they come."""
+    from dragoman.errors import DataError
+    from dragoman.text.lines import stream_texts
+
+    try:
+        with open(path, "rb") as stream:
+            yield from stream_texts(stream, str(path), on_bad_text=on_bad_text, tell=tell)
+    except OSError as error:
+        raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
 def told(items: Iterable[T], what: str, total: int | None = None, *, output: Path | None = None) -> Iterator[T]:

@@ -57,6 +57,10 @@ def train(
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
     ] = None,
+    max_minutes: Annotated[
+        str | None,
+        typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,
@@ -108,11 +112,16 @@ def average(
     run: Annotated[Path, typer.Argument(help="A run directory.", metavar="RUN")],
     last: Annotated[int, typer.Option(help="How many checkpoints, counted from the last.", min=1)],
     out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+    as_json: Json = False,
 ) -> None:
-    """Average a run's last checkpoints into a new model directory."""
-    from dragoman.training import average_run
+    """Average a run's last checkpoints into a new model directory. A best one kept from long ago is none of them."""
+    from dragoman.training import average as run_averaging
 
-    print(average_run(run, last, out))
+    made = run_averaging(run, last, out)
+    if as_json:
+        print_json({"directory": str(made.directory), "steps": list(made.steps)})
+        return
+    print(f"{made.directory}: the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
 
 
 def demo(

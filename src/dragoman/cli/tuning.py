@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dragoman.cli.metrics import OneMetric, metric_of
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -45,7 +46,7 @@ def tune(
     model: Model,
     source: Annotated[Path, typer.Option(help="Held-out source lines.", metavar="FILE")],
     reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
-    metric: Annotated[str, typer.Option(help="One of those of evaluate.")] = "bleu",
+    metric: OneMetric = None,
     group: Annotated[
         bool, typer.Option("--group", help="Lines with one source are one item, any answer right.")
     ] = False,
@@ -73,12 +74,13 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the best search on held-out lines. Beam sizes, length penalties and shares are tried, each in full."""
-    from dragoman.evaluation import Metric
     from dragoman.studies import save_decoding
     from dragoman.studies import tune as run_tuning
     from dragoman.training.card import retell_search
 
     tried: dict[str, Any] = {
+        "metric": metric_of(metric, None, lowercase, tokenize),
+        "on_bad_text": on_bad_text,
         "beam_sizes": _listed(beam_sizes, int, "--beam-sizes"),
         "length_penalties": _listed(length_penalties, float, "--length-penalties"),
         "formulas": _listed(formulas, str, "--formulas"),
@@ -89,7 +91,6 @@ def tune(
     translator, options = open_translator(model, ensemble, settings, {}, **how)
     if save:
         check_directory(model)
-    tried |= {"metric": Metric(metric, lowercase=lowercase, tokenize=tokenize), "on_bad_text": on_bad_text}
     result = run_tuning(translator, source, reference, group=group, decoding=options, report=tell, **tried)
     if save:
         outputs = min(translator.decoding.n_best, result.best.decoding.beam_size)  # one each was tried
@@ -98,9 +99,9 @@ def tune(
     if as_json:
         print_json({**result.to_dict(), "saved": save})
         return
-    for line in result.lines():
-        print(line)
-    print("saved:" if save else "best:", _settings_of(result.best.decoding, translator.decoding))
+    print(*result.lines(), sep="\n")
+    what = "saved" if save else "kept" if result.all_equal else "best"
+    print(f"{what}:", _settings_of(result.best.decoding, translator.decoding))
 
 
 def _settings_of(best: DecodingConfig, own: DecodingConfig) -> str:

@@ -20,17 +20,20 @@ if TYPE_CHECKING:
     from dragoman.config.data import DataConfig as DataConfig
     from dragoman.config.data import TokenizerConfig as TokenizerConfig
     from dragoman.config.decoding import DecodingConfig as DecodingConfig
+    from dragoman.config.elsewhere import foreign_names as foreign_names
     from dragoman.config.kinds import COUNTED as COUNTED
     from dragoman.config.kinds import Family as Family
     from dragoman.config.kinds import Markov as Markov
+    from dragoman.config.lookup import SettingList as SettingList
+    from dragoman.config.lookup import settings as settings
     from dragoman.config.model import ModelConfig as ModelConfig
     from dragoman.config.placement import Placement as Placement
     from dragoman.config.reading import find_setting as find_setting
-    from dragoman.config.reading import foreign_names as foreign_names
     from dragoman.config.reading import make_config as make_config
     from dragoman.config.reading import merge as merge
     from dragoman.config.reading import parse_assignments as parse_assignments
     from dragoman.config.reading import read_toml as read_toml
+    from dragoman.config.reading import settings_tree as settings_tree
     from dragoman.config.reading import write_toml as write_toml
     from dragoman.config.section import Section as Section
     from dragoman.config.section import Setting as Setting
@@ -48,16 +51,18 @@ __all__, __getattr__, __dir__ = lazy_names(
     {
         "data": ("DataConfig", "TokenizerConfig"),
         "decoding": ("DecodingConfig",),
+        "elsewhere": ("foreign_names",),
         "kinds": ("COUNTED", "Family", "Markov"),
+        "lookup": ("SettingList", "settings"),
         "model": ("ModelConfig",),
         "placement": ("Placement",),
         "reading": (
             "find_setting",
-            "foreign_names",
             "make_config",
             "merge",
             "parse_assignments",
             "read_toml",
+            "settings_tree",
             "write_toml",
         ),
         "section": ("Section", "Setting"),

@@ -23,6 +23,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--source",
         changeable=True,
         files="pairs",
+        elsewhere="src src_file train_src path_train_src source_file train_source",
     )
     target: Paths = setting(
         default=(),
@@ -30,6 +31,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--target",
         changeable=True,
         files="pairs",
+        elsewhere="tgt trg tgt_file train_tgt train_trg target_file train_target",
     )
     pairs: Paths = setting(
         default=(),
@@ -37,6 +39,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--pairs",
         changeable=True,
         files="pairs",
+        elsewhere="train_file",
     )
     dev_source: Paths = setting(
         default=(),
@@ -44,6 +47,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--dev-source",
         changeable=True,
         files="pairs",
+        elsewhere="valid_src dev_src validation_source valid_source val_source",
     )
     dev_target: Paths = setting(
         default=(),
@@ -51,6 +55,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--dev-target",
         changeable=True,
         files="pairs",
+        elsewhere="valid_tgt valid_trg dev_tgt dev_trg validation_target valid_target val_target",
     )
     dev_pairs: Paths = setting(
         default=(),
@@ -58,6 +63,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--dev-pairs",
         changeable=True,
         files="pairs",
+        elsewhere="validation_file valid_file dev_file",
     )
     text: Paths = setting(
         default=(),
@@ -110,12 +116,16 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         flag="--source-language",
         content=frozenset({"run"}),
         needs=_PAIRS,
+        elsewhere="source_lang src_lang",
+        chosen="the suffix of the files, if it is one",
     )
     target_language: str | None = setting(
         default=None,
         description="Two-letter code of the target language; chooses the tokenizer of BLEU.",
         flag="--target-language",
         content=frozenset({"run"}),
+        elsewhere="target_lang tgt_lang trg_lang",
+        chosen="the suffix of the files, if it is one",
     )
     on_bad_text: Literal["stop", "replace", "skip"] = setting(
         default="stop",
@@ -127,9 +137,13 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         description="Pairs with a longer source are left out of training, and counted.",
         unit="tokens",
         needs=_PAIRS,
+        elsewhere="src_seq_length max_source_positions max_src_len max_source_len",
     )
     max_target_tokens: Positive = setting(
-        default=256, description="Pairs with a longer target are left out of training, and counted.", unit="tokens"
+        default=256,
+        description="Pairs with a longer target are left out of training, and counted.",
+        unit="tokens",
+        elsewhere="tgt_seq_length max_target_positions max_target_length max_tgt_len max_target_len",
     )
     long_lines: Literal["drop", "split"] = setting(
         default="split",
@@ -140,6 +154,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         default=None,
         description="Pairs whose token counts differ by more than this factor are left out; all stay if unset.",
         needs=_PAIRS,
+        elsewhere="max_ratio length_ratio src_tgt_ratio",
     )
     fuzzy_matches: NotNegative | None = setting(
         default=None,
@@ -147,6 +162,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         "unset 2 for 50,000 to 200,000 pairs of symbols of two sorts, else 0.",
         unit="pairs",
         before=0,
+        chosen="by the number and kind of the pairs",
     )
     drop_duplicates: bool = setting(
         default=False, description="Whether one of each exactly repeated pair is kept, instead of all."
@@ -181,23 +197,45 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
     kind: Literal["auto", "bpe", "unigram", "word", "character"] = setting(
         default="auto",
         description="Kind of tokenizer; auto: word where the text is a small set of symbols between spaces, else bpe.",
+        elsewhere="level tokenizer_type subword_type",
     )
     target_kind: Literal["auto", "bpe", "unigram", "word", "character"] | None = setting(
-        default=None, description="Kind of tokenizer of the target; as kind if unset."
+        default=None,
+        description="Kind of tokenizer of the target; as kind if unset.",
+        elsewhere="tgt_subword_type",
+        chosen="as kind",
+    )
+    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] = setting(
+        default="none",
+        description="How texts are written alike: none; blanks: spaces for odd blanks, nothing for outer ones and "
+        "invisible characters; nfc, nfkc: also Unicode's normal form (of targets at most nfc, unless joint); nmt_nfkc: "
+        "SentencePiece's rule.",
+        since="0.2.0",
+        before="none",
     )
     vocab_size: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = setting(
-        default=None, description="Entries of each vocabulary; by the size of the corpus if unset.", unit="tokens"
+        default=None,
+        description="Entries of each vocabulary; by the size of the corpus if unset.",
+        unit="tokens",
+        elsewhere="voc_limit dim_vocabs src_vocab_size tgt_vocab_size source_vocab_size target_vocab_size "
+        "num_words max_vocab_size bpe_size num_merges",
+        chosen="by the size of the corpus",
     )
     joint: bool | None = setting(
         default=None,
         description="Whether both sides have one vocabulary; by their measured overlap if unset.",
         needs=_PAIRS,
+        elsewhere="share_vocab shared_vocab joined_dictionary joint_vocab joint_vocabulary shared_vocabulary joint_bpe",
+        chosen="by the measured overlap of both sides",
     )
     min_count: Positive = setting(
         default=1,
         description="Of word and character: what occurs more rarely becomes <unk>.",
         unit="times",
         needs=({"tokenizer.kind": _LISTED}, {"tokenizer.target_kind": _LISTED}),
+        elsewhere="voc_min_freq min_frequency min_freq word_min_count words_min_frequency "
+        "src_words_min_frequency tgt_words_min_frequency threshold_src threshold_tgt thresholdsrc "
+        "thresholdtgt",
     )
     character_coverage: Annotated[float, Bounds(gt=0, le=1)] = setting(
         default=0.9995,
@@ -208,4 +246,5 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         default=(),
         description="Texts that are one entry each, such as the tags <bt> and <st> before made-up sources.",
         before=(),
+        elsewhere="user_defined_symbols special_tokens additional_special_tokens",
     )

@@ -22,22 +22,22 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         description="Hypotheses that a beam search keeps; 1 is greedy search.",
         unit="hypotheses",
         flag="--beam-size",
-        elsewhere=("beam", "num_beams"),
         needs=_SEARCHES,
+        elsewhere="beam beam_width num_beams",
     )
     n_best: Hypotheses = setting(
         default=1,
         description="Outputs for each source, best first.",
         unit="outputs",
         flag="--nbest",
-        elsewhere=("nbest", "num_return_sequences"),
+        elsewhere="nbest nbest_size num_return_sequences",
     )
     length_penalty: Annotated[float, Bounds(ge=0, le=50)] = setting(
         default=0.6,
         description="Alpha of the length penalty; `train` chooses that of a model of text on its held-out pairs.",
         flag="--length-penalty",
-        elsewhere=("alpha", "beam_alpha", "lenpen"),
         needs=_RANKS,
+        elsewhere="alpha beam_alpha lenpen length_penalty_alpha len_penalty",
     )
     length_penalty_formula: Literal["gnmt", "power", "reward"] = setting(
         default="gnmt",
@@ -45,12 +45,19 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         "/ length ** alpha (power) or + alpha * length (reward).",
         needs=_RANKS,
     )
-    min_length: Length = setting(default=0, description="Tokens that an output has at least.", unit="tokens")
+    min_length: Length = setting(
+        default=0,
+        description="Tokens that an output has at least.",
+        unit="tokens",
+        elsewhere="min_len min_output_length min_new_tokens",
+    )
     max_length: PositiveLength | None = setting(
         default=None,
         description="Tokens of an output before </s>, at most; if unset, source tokens x max_length_factor + "
         "max_length_offset.",
         unit="tokens",
+        elsewhere="max_len max_output_length max_new_tokens max_generation_length gen_max_length generation_max_length",
+        chosen="source tokens x max_length_factor + max_length_offset",
     )
     max_length_factor: Annotated[float, Bounds(ge=0, le=1000)] = setting(
         default=1.0,
@@ -70,7 +77,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         default=0,
         description="No n-gram of this size may stand twice in one output; 0 is off.",
         unit="tokens",
-        elsewhere=("no_repeat_ngram_size",),
+        elsewhere="no_repeat_ngram_size block_ngram_repeat ngram_blocking",
     )
     loop_guard: Length = setting(
         default=3,
@@ -92,6 +99,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         default=None,
         description="Share of the datastore's neighbours in each prediction; if unset, the larger the nearer they are, "
         "chosen on held-out pairs.",
+        chosen="by the distance of the neighbours, on held-out pairs",
     )
     knn_neighbours: Hypotheses = setting(
         default=64,
@@ -104,27 +112,32 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         description="Share of the right-to-left score in the ranking of a beam's outputs; if unset 0.5 for models with "
         "model.right_to_left, 0 for others.",
         needs=_RANKS,
+        chosen="0.5 for models with right_to_left, else 0",
     )
     sampling: bool = setting(
         default=False,
         description="Whether tokens are drawn instead of searching for the likeliest output.",
         flag="--sampling",
+        elsewhere="do_sample sample output_sampling",
     )
     temperature: Annotated[float, Bounds(gt=0)] = setting(
         default=1.0,
         description="What logits are divided by before sampling: below 1 likely tokens are drawn more often.",
         needs=_DRAWS,
+        elsewhere="random_sampling_temp sampling_temperature sampling_temp",
     )
     top_k: NotNegative = setting(
         default=0,
         description="Sampling draws among so many of the likeliest tokens; 0 is all.",
         unit="tokens",
         needs=_DRAWS,
+        elsewhere="topk sampling_topk random_sampling_topk",
     )
     top_p: Annotated[float, Bounds(gt=0, le=1)] = setting(
         default=1.0,
         description="Sampling draws among the likeliest tokens that together have this probability.",
         needs=_DRAWS,
+        elsewhere="topp sampling_topp random_sampling_topp nucleus_p",
     )
     sampling_seed: NotNegative = setting(
         default=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -24,12 +25,23 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
+def _minutes(value: object) -> object:
+    """Hours, minutes and seconds, as 1h30m or 90s, are taken for their minutes."""
+    number = r"(\d+(?:\.\d+)?)"
+    found = re.fullmatch(rf"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", str(value).strip().lower())
+    if not isinstance(value, str) or found is None or not any(found.groups()):
+        return value
+    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return 60 * hours + minutes + seconds / 60
+
+
 def _several(value: object) -> object:
     """One file may stand without a list."""
     return [value] if isinstance(value, (str, Path)) else value
 
 
 PathText = Annotated[str, Before(_text, "a path")]
+Minutes = Annotated[float, Before(_minutes, "a time such as 20m, 1h30m or 90s"), Bounds(gt=0)]
 Paths = Annotated[tuple[PathText, ...], Before(_several, "a path, or a list of paths")]
 Markov = Literal["zeroth-order", "first-order", "second-order", "skips", "masked-skips", "matrix-skips"]
 Family = Literal["transformer", "causal", "masked", Markov]

@@ -23,12 +23,14 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         description="Rows of the source embedding; set by the tokenizer.",
         unit="tokens",
         families=(*TRAINED, *COUNTED),
+        chosen="by the tokenizer",
     )
     target_vocab: Positive | None = setting(
         default=None,
         description="Rows of the target embedding; set by the tokenizer.",
         unit="tokens",
         families=(*TRAINED, *COUNTED),
+        chosen="by the tokenizer",
     )
     matches: NotNegative | None = setting(
         default=None,
@@ -36,71 +38,93 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         unit="matches",
         content=frozenset(),  # the prepared data tell it
         before=0,
+        chosen="by data.fuzzy_matches",
     )
     d_model: Positive | None = setting(
         default=None,
         description="Width of embeddings and of every layer's output.",
         unit="columns",
-        elsewhere=("hidden_size", "encoder_embed_dim", "dim_emb", "embedding_dim", "transformer_model_size"),
+        elsewhere="hidden_size encoder_embed_dim decoder_embed_dim dim_emb embedding_dim embed_dim emb_size "
+        "word_vec_size rnn_size model_dim transformer_model_size n_embd",
+        chosen="by the target tokens and the device: 128, 256 or 512",
     )
     num_heads: Positive | None = setting(
         default=None,
         description="Attention heads of each layer.",
         unit="heads",
-        elsewhere=("heads", "n_head", "nhead", "encoder_attention_heads", "transformer_heads"),
+        elsewhere="heads n_head n_heads nhead encoder_attention_heads decoder_attention_heads "
+        "num_attention_heads attention_heads transformer_heads transformer_attention_heads",
+        chosen="by the target tokens and the device: 4 or 8",
     )
     d_ff: Positive | None = setting(
         default=None,
         description="Inner width of the feed-forward block.",
         unit="columns",
-        elsewhere=(
-            "ff_size", "d_inner", "transformer_ff", "encoder_ffn_embed_dim", "encoder_ffn_dim", "dim_feedforward",
-        ),
-    )  # fmt: skip
+        elsewhere="ff_size d_inner dff transformer_ff transformer_dim_ffn transformer_feed_forward_num_hidden "
+        "encoder_ffn_embed_dim decoder_ffn_embed_dim encoder_ffn_dim decoder_ffn_dim ffn_dim "
+        "dim_ffn dim_feedforward intermediate_size",
+        chosen="by the target tokens and the device: 512, 1024 or 2048",
+    )
     num_encoder_layers: Layers | None = setting(
         default=None,
         description="Layers of the encoder.",
         unit="layers",
         families=("transformer", "masked"),
-        elsewhere=("encoder_layers", "enc_depth"),
+        elsewhere="encoder_layers enc_layers enc_depth n_encoder_layers",
+        chosen="by the target tokens, their kind and the device: 2 to 6",
     )
     num_decoder_layers: Layers | None = setting(
         default=None,
         description="Layers of the decoder.",
         unit="layers",
         families=("transformer", "causal"),
-        elsewhere=("decoder_layers", "dec_depth"),
+        elsewhere="decoder_layers dec_layers dec_depth n_decoder_layers",
+        chosen="by the target tokens, their kind and the device: 2 to 6",
     )
     d_k: Positive | None = setting(
         default=None,
         description="Width of queries and keys in each head; d_model / num_heads if unset.",
         unit="columns",
+        chosen="d_model / num_heads",
     )
     d_v: Positive | None = setting(
-        default=None, description="Width of values in each head; d_model / num_heads if unset.", unit="columns"
+        default=None,
+        description="Width of values in each head; d_model / num_heads if unset.",
+        unit="columns",
+        chosen="d_model / num_heads",
     )
     dropout: Rate | None = setting(
-        default=None, description="Dropout of embeddings and of each sub-layer's output (section 5.4 of the paper)."
+        default=None,
+        description="Dropout of embeddings and of each sub-layer's output (section 5.4 of the paper).",
+        elsewhere="transformer_dropout residual_dropout dropout_rate hidden_dropout hidden_dropout_prob "
+        "transformer_dropout_prepost emb_dropout",
+        chosen="by the target tokens and their kind: 0.1 to 0.3",
     )
     attention_dropout: Rate = setting(
-        default=0.0, description="Dropout of attention weights.", elsewhere=("attention_dropout_rate",)
+        default=0.0,
+        description="Dropout of attention weights.",
+        elsewhere="attention_dropout_rate attn_dropout transformer_dropout_attention attention_probs_dropout_prob",
     )
     activation_dropout: Rate = setting(
-        default=0.0, description="Dropout inside the feed-forward block.", elsewhere=("relu_dropout",)
+        default=0.0,
+        description="Dropout inside the feed-forward block.",
+        elsewhere="relu_dropout transformer_dropout_ffn transformer_dropout_act ff_dropout ffn_dropout",
     )
     word_dropout: Rate = setting(
         default=0.0,
         description="Dropout of whole tokens: their embeddings are set to zero, on both sides.",
         before=0.0,
-        elsewhere=("dropout_src", "dropout_trg"),
+        elsewhere="dropout_src dropout_trg",
     )
     norm: Literal["pre", "post"] = setting(
         default="pre",
         description="Layer norm before each sub-layer (pre), or after it as in the paper (post).",
-        elsewhere=("layer_norm", "normalize_before"),
+        elsewhere="layer_norm layer_norm_position",
     )
     norm_eps: Annotated[float, Bounds(gt=0)] = setting(
-        default=1e-5, description="What layer norm adds to the variance before it divides by its root."
+        default=1e-5,
+        description="What layer norm adds to the variance before it divides by its root.",
+        elsewhere="layer_norm_eps layer_norm_epsilon ln_eps",
     )
     init: Literal["xavier", "depth-scaled"] = setting(
         default="xavier",
@@ -108,17 +132,20 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         before="xavier",
     )
     activation: Literal["relu", "gelu", "silu"] = setting(
-        default="relu", description="Activation function of the feed-forward block."
+        default="relu",
+        description="Activation function of the feed-forward block.",
+        elsewhere="activation_fn activation_function hidden_act pos_ffn_activation_fn transformer_ffn_activation",
     )
     tie_embeddings: Literal["none", "decoder", "all"] | None = setting(
         default=None,
         description="What shares one matrix: target embedding and generator (decoder), or the source embedding too.",
-        elsewhere=("share_embeddings", "share_all_embeddings", "tied_embeddings"),
+        chosen="all with a joint vocabulary, else decoder",
     )
     positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative", "alibi"] | None = setting(
         default=None,
         description="Positions: sinusoids by the layout of their columns (the paper: interleaved), or inside "
         "self-attention: rotary, relative, alibi; rotary-cross in cross-attention too.",
+        chosen="rotary for pairs, interleaved for one text or heads of an odd width",
     )
     relative_distance: Positive = setting(
         default=16,
@@ -132,12 +159,14 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         default=None,
         description="Whether targets are learned right to left too, and a beam's outputs ranked by both directions.",
         before=False,
+        chosen="by the number and kind of the target tokens",
     )
     right_to_left_decoder: Literal["shared", "own"] | None = setting(
         default=None,
         description="What reads targets right to left: the shared decoder, or its own of the same shape; if unset, "
         "its own where the target is text.",
         before="shared",
+        chosen="own for text, shared for symbols",
     )
 
     @property

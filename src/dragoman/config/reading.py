@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dragoman.config.elsewhere import answer_for
+from dragoman.config.lookup import settings
+from dragoman.config.near import near_names
 from dragoman.config.tree import SECTIONS, TrainConfig, all_settings
 from dragoman.errors import ConfigError
 from dragoman.files import write_bytes
@@ -24,7 +27,9 @@ def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str
     section, dot, key = name.rpartition(".")
     if dot:
         if section not in SECTIONS:
-            raise ConfigError(f"there is no section {section!r}", file=file, expected=", ".join(SECTIONS), found=name)
+            hint = _home_of(section, key)
+            sections = ", ".join(SECTIONS)
+            raise ConfigError(f"there is no section {section!r}", file=file, expected=sections, found=name, hint=hint)
         if key in SECTIONS[section].settings:
             return section, key
         raise _unknown(key, name, file)
@@ -34,18 +39,22 @@ def find_setting(name: str, *, file: str | Path | None = None) -> tuple[str, str
     raise _unknown(name, name, file)
 
 
-def foreign_names() -> dict[str, str]:
-    """Return what other toolkits call our settings: their name -> ours."""
-    return {name: one.name for one in all_settings() for name in one.elsewhere}
+def _home_of(section: str, key: str) -> str | None:
+    """What to say where a section is unknown: where a setting of that name stands, or what it is a slip of."""
+    for home, fields in SECTIONS.items():
+        if key in fields.settings:
+            return f"{key} is in [{home}]: {home}.{key}"
+    near = near_names(section, SECTIONS)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else answer_for(key, ())
 
 
 def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
-    homes = {one.name: one.dotted for one in all_settings() if one.section}
-    hint = None
-    if ours := foreign_names().get(key.lower().replace("-", "_")):
-        hint = f"{key!r} is called {ours!r} here"
-    elif near := difflib.get_close_matches(key, homes, n=1):
-        hint = f"did you mean '{homes[near[0]]}'?"
+    hint = answer_for(key, [one.dotted for one in all_settings() if one.section])
+    if hint is None:
+        hint = "`dragoman settings` lists all there are"
+        with suppress(ConfigError):
+            settings(key)
+            hint = f"`dragoman settings {key}` lists what has to do with it"
     return ConfigError(f"unknown setting {shown!r}", file=file, hint=hint)
 
 
@@ -53,7 +62,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return `key=value` strings as a tree of sections; values are TOML, or plain strings where they are not.
 
     Raises:
-        ConfigError: an assignment has no `=`, its key is unknown, or one key has two values.
+        ConfigError: an assignment has no `=`, or its key is unknown.
     """
     tree: dict[str, dict[str, Any]] = {}
     for assignment in assignments:
@@ -65,9 +74,22 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
             value = tomllib.loads(f"value = {text.strip()}")["value"]
         except (ValueError, RecursionError):  # numbers of thousands of digits are no TOML either
             value = text.strip()
-        if tree.setdefault(section, {}).setdefault(key, value) != value:
-            found = f"{tree[section][key]!r} and {value!r}"
-            raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
+        tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def settings_tree(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return settings given by name, `max_steps` or `training.max_steps`, or by sections, as a tree of sections.
+
+    Raises:
+        ConfigError: a name is unknown; the hint is our name for it, or the nearest of ours.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        inner = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, Mapping) else {name: value}
+        for dotted, one in inner.items():
+            section, key = find_setting(dotted)
+            tree.setdefault(section, {})[key] = one
     return tree
 
 

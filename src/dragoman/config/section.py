@@ -29,6 +29,7 @@ class Setting:
         default: its value where none is given; `...`: one must be given. None: chosen for you, or as the description
             says.
         description: what it means, in one sentence.
+        chosen: how its value is chosen where none is given; "" where nothing is chosen.
         unit: what a number counts or measures; "" for shares, factors and words.
         flag: the option of the command line that gives it, beside `--set`; "" if it has none.
         changeable: whether it may change when a run is resumed: it says where files are, how long the run goes on and
@@ -48,6 +49,7 @@ class Setting:
 
     default: object = ...
     description: str = ""
+    chosen: str = ""
     unit: str = ""
     flag: str = ""
     changeable: bool = False
@@ -66,6 +68,18 @@ class Setting:
     def dotted(self) -> str:
         """Its name with that of its section."""
         return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def shown_default(self) -> str:
+        """Its default as a file of settings has it; of one that is chosen, how."""
+        if self.default is ...:
+            return "must be given"
+        if self.default is None:
+            return f"chosen: {self.chosen}" if self.chosen else "unset"
+        if isinstance(self.default, Section):
+            return "a section"
+        words = str(list(self.default)) if isinstance(self.default, tuple) else str(self.default)
+        return words.lower() if isinstance(self.default, bool) else words
 
     @property
     def kind(self) -> Any:
@@ -87,6 +101,7 @@ def setting(
     *,
     default: Any = ...,
     description: str,
+    chosen: str = "",
     unit: str = "",
     flag: str = "",
     changeable: bool | None = None,
@@ -95,18 +110,25 @@ def setting(
     families: tuple[str, ...] | None = None,
     since: str = "0.1.0",
     before: object = ...,
-    elsewhere: tuple[str, ...] = (),
     needs: tuple[Need, ...] = (),
+    elsewhere: str | tuple[str, ...] = (),
 ) -> Any:
     """Return a setting of a section; see `Setting` for the arguments.
 
-    What is None is as the class of the section says.
+    What is None is as the class of the section says. Names of elsewhere may stand in one string, blanks between them.
     """
+    elsewhere = tuple(elsewhere.split()) if isinstance(elsewhere, str) else elsewhere
     return {name: value for name, value in locals().items() if value is not None or name in ("default", "before")}
 
 
 def _take(section: Section, **given: Any) -> None:
     section.__dict__.update(section.from_dict(given).__dict__)
+
+
+def _answer(name: str, known: Collection[str]) -> str | None:
+    from dragoman.config.elsewhere import answer_for  # which reads all sections
+
+    return answer_for(name, known)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting,))
@@ -147,6 +169,8 @@ class Section:
                 known["content"] = frozenset()
             cls.settings[name] = Setting(**known)
             delattr(cls, name)
+        told = (f"    {name} = {one.shown_default}: {one.description}\n" for name, one in cls.settings.items())
+        cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n\nSettings:\n{''.join(told)}"  # for help()
         cls.defaults = {name: one.default for name, one in cls.settings.items() if one.default is not ...}
 
     __init__ = _take
@@ -195,8 +219,7 @@ class Section:
     def _converted(
         cls, tree: Mapping[Any, Any], place: str, mistakes: list[Mistake], needed: Collection[str] = ()
     ) -> dict[str, Any]:
-        elsewhere = {name: one.name for one in cls.settings.values() for name in one.elsewhere}
-        return convert_fields(tree, cls.types(), place, mistakes, needed=needed, elsewhere=elsewhere)
+        return convert_fields(tree, cls.types(), place, mistakes, needed=needed, answer=_answer)
 
     def _fill(self, values: Mapping[str, Any], given: frozenset[str], place: str, mistakes: list[Mistake]) -> None:
         self.__dict__.update(values, given=given)

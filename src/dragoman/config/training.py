@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, PathText, Positive, Rate, Threads
+from dragoman.config.kinds import COUNTED, TRAINED, Minutes, NotNegative, PathText, Positive, Rate, Threads
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
@@ -31,38 +31,57 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         default=None,
         description="Tokens of a micro-batch on either side, padding included.",
         unit="tokens",
-        elsewhere=("max_tokens", "batch_size", "mini_batch_words"),
+        elsewhere="max_tokens mini_batch_words tokens_per_batch batch_words",
+        chosen="for some 150 updates an epoch, within bounds of the device",
     )
     accumulate: Positive = setting(
         default=1,
         description="Micro-batches of each update.",
         unit="micro-batches",
-        elsewhere=("batch_multiplier", "accum_count", "update_freq", "update_interval", "optimizer_delay"),
+        elsewhere="batch_multiplier accum_count update_freq update_interval optimizer_delay "
+        "gradient_accumulation_steps grad_accum grad_accumulation accumulate_grad_batches "
+        "gradient_accumulation",
     )
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
         default=None,
         description="Optimiser; muon takes orthogonal steps for the matrices inside the layers, adamw for all else.",
+        elsewhere="optim optimizer_type",
+        chosen="muon for pairs in runs of 1,000 updates or more, else adam",
     )
     learning_rate: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None,
         description="Peak of the learning rate; with schedule = paper, the factor in front of the formula.",
-        elsewhere=("lr",),
+        elsewhere="lr learn_rate initial_learning_rate peak_lr max_lr",
+        chosen="by d_model and the kind of the target",
     )
     schedule: Literal["paper", "inverse_sqrt", "cosine", "constant"] | None = setting(
         default=None,
-        description="How the learning rate goes; if unset cosine, or inverse_sqrt where max_minutes ends the run.",
-        elsewhere=("scheduling", "lr_scheduler", "decay_method"),
+        description="How the learning rate goes; cosine if unset.",
+        elsewhere="scheduling lr_scheduler lr_scheduler_type decay_method learning_rate_scheduler_type "
+        "lr_schedule scheduler",
+        chosen="cosine",
     )
     warmup_steps: NotNegative | None = setting(
         default=None,
         description="Updates in which the learning rate rises to its peak.",
         unit="updates",
-        elsewhere=("learning_rate_warmup", "warmup_updates", "lr_warmup"),
+        elsewhere="learning_rate_warmup learning_rate_warmup_steps warmup_updates lr_warmup num_warmup_steps warmup",
+        chosen="a tenth of the run, 300 at least, a quarter at most",
     )
-    adam_beta1: Rate = setting(default=0.9, description="Of adam: decay of the moving mean of gradients.")
-    adam_beta2: Rate = setting(default=0.98, description="Of adam: decay of the moving mean of their squares.")
+    adam_beta1: Rate = setting(
+        default=0.9,
+        description="Of adam: decay of the moving mean of gradients.",
+        elsewhere="beta1 beta_1",
+    )
+    adam_beta2: Rate = setting(
+        default=0.98,
+        description="Of adam: decay of the moving mean of their squares.",
+        elsewhere="beta2 beta_2",
+    )
     adam_eps: Annotated[float, Bounds(gt=0)] = setting(
-        default=1e-9, description="Of adam: what is added to the root that an update is divided by."
+        default=1e-9,
+        description="Of adam: what is added to the root that an update is divided by.",
+        elsewhere="adam_epsilon optimizer_eps",
     )
     muon_momentum: Rate = setting(
         default=0.95,
@@ -73,18 +92,24 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         default=None,
         description="Of muon: what learning_rate is multiplied by for the matrices; by the corpus if unset.",
         needs=_MUON,
+        chosen="2 for text of few pairs, else 1",
     )
     weight_decay: Annotated[float, Bounds(ge=0)] | None = setting(
         default=None,
         description="Weight decay of matrices, times the rate, apart from the gradient (with adam, as a part of it).",
+        chosen="0.5 for few pairs with muon, else 0",
     )
     clip_norm: Annotated[float, Bounds(ge=0)] = setting(
         default=1.0,
         description="Gradients of a larger norm are scaled down to this one; 0 leaves them alone.",
-        elsewhere=("max_grad_norm",),
+        elsewhere="max_grad_norm grad_clip clip_grad_norm clip_grad clip_gradient gradient_clip "
+        "gradient_clip_val gradient_clipping gradient_clipping_threshold",
     )
     label_smoothing: Rate | None = setting(
-        default=None, description="Share of each label's probability that is spread over all tokens."
+        default=None,
+        description="Share of each label's probability that is spread over all tokens.",
+        elsewhere="label_smoothing_factor label_smoothing_epsilon smoothing label_smooth",
+        chosen="0.1 for pairs, 0 for one text",
     )
     bpe_dropout: Rate = setting(
         default=0.0,
@@ -116,12 +141,23 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         description="Updates of the whole run, at most.",
         unit="updates",
         changeable=True,
-        elsewhere=("updates", "train_steps", "max_update", "max_updates"),
+        elsewhere="updates train_steps training_steps max_train_steps max_update max_updates after_batches "
+        "total_steps num_steps num_updates",
+        chosen="a number of epochs by the size of the corpus, 1,000 updates at least",
     )
-    max_minutes: Annotated[float, Bounds(gt=0)] | None = setting(
+    max_epochs: Annotated[float, Bounds(gt=0)] | None = setting(
         default=None,
-        description="Training stops after this much time; no limit if unset.",
+        description="How often the training pairs are seen, at most; it becomes max_steps.",
+        unit="epochs",
+        changeable=True,
+        since="0.2.0",
+    )
+    max_minutes: Minutes | None = setting(
+        default=None,
+        description="Time for the whole run, as 20, 20m, 1h30m or 90s: some updates are timed, then it becomes "
+        "max_steps, and the schedule ends there; no limit if unset.",
         unit="minutes",
+        flag="--time",
         changeable=True,
     )
     patience: NotNegative | None = setting(
@@ -129,11 +165,14 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         description="Training stops after so many validations in a row without a better one.",
         unit="validations",
         changeable=True,
+        elsewhere="early_stopping early_stopping_patience early_stop max_num_checkpoint_not_improved",
+        chosen="10",
     )
     ema_decay: Rate | None = setting(
         default=None,
         description="Decay of the moving average of weights that is judged and kept; by the length of the run if "
         "unset, 0 is off.",
+        chosen="over an eighth of the run, 1,000 updates at most",
     )
     average_last: NotNegative = setting(
         default=0,
@@ -153,6 +192,13 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         changeable=True,
         families=(*TRAINED, *COUNTED),
     )
+    extend_vocabulary: bool = setting(
+        default=False,
+        description="Whether words (or characters) that the vocabulary of init_from lacks are appended; their rows "
+        "begin as the mean of the others.",
+        since="0.2.0",
+        before=False,
+    )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         default="auto", description="Precision of matrix products; auto: the faster one on this device."
     )
@@ -169,10 +215,13 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         unit="threads",
         changeable=True,
         families=(*TRAINED, *COUNTED),
+        elsewhere="cpu_threads num_threads n_threads omp_num_threads",
+        chosen="as PyTorch does",
     )
     compile: bool = setting(
         default=False,
         description="Whether the model is compiled (torch.compile): slow to start, for long runs on a GPU.",
+        elsewhere="torch_compile use_compile",
     )
     tensorboard: bool = setting(
         default=False,
@@ -180,23 +229,45 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         changeable=True,
         families=(*TRAINED, *COUNTED),
     )
+    license: str | None = setting(
+        default=None,
+        description="Licence of the model, for the head of its card: as the Hugging Face hub calls it, such as "
+        "cc-by-4.0; none is named if unset.",
+        changeable=True,
+        since="0.2.0",
+        families=(*TRAINED, *COUNTED),
+    )
     log_every: Positive = setting(
-        default=50, description="Updates between two lines of the log.", unit="updates", changeable=True
+        default=50,
+        description="Updates between two lines of the log.",
+        unit="updates",
+        changeable=True,
+        elsewhere="logging_freq report_every log_interval disp_freq display_freq logging_steps log_steps "
+        "log_freq log_every_n_steps print_every",
     )
     save_every: Positive | None = setting(
         default=None,
         description="Updates between checkpoints; better validations are saved too. If unset, one at each validation.",
         unit="updates",
         changeable=True,
+        elsewhere="save_checkpoint_steps save_steps save_interval_updates save_freq checkpoint_interval "
+        "checkpoint_every",
+        chosen="at each validation",
     )
     keep_last: Annotated[int, Bounds(ge=2)] = setting(
-        default=2, description="Checkpoints that are kept besides the best.", unit="checkpoints", changeable=True
+        default=2,
+        description="Checkpoints that are kept besides the best.",
+        unit="checkpoints",
+        changeable=True,
+        elsewhere="keep_checkpoint keep_best_ckpts keep_last_ckpts keep_last_params keep_interval_updates "
+        "save_total_limit keep_last_checkpoints max_to_keep",
     )
     seed: NotNegative = setting(
         default=1,
         description="Seed of weights, order and dropout: the same one trains the same model.",
         flag="--seed",
         families=(*TRAINED, *COUNTED),
+        elsewhere="random_seed manual_seed",
     )
 
 
@@ -204,10 +275,20 @@ class ValidationConfig(Section, section="validation", content=frozenset({"run"})
     """What is measured on the held-out pairs, and how often."""
 
     every: Positive | None = setting(
-        default=None, description="Updates between validations.", unit="updates", changeable=True
+        default=None,
+        description="Updates between validations.",
+        unit="updates",
+        changeable=True,
+        elsewhere="validation_freq valid_steps validate_interval_updates valid_freq eval_steps eval_every "
+        "eval_interval eval_freq val_check_interval validate_every valid_every valid_interval",
+        chosen="about an epoch: 100 to 2,000 updates",
     )
     metric: Literal["loss", "bleu", "chrf", "exact"] | None = setting(
-        default=None, description="What the best checkpoint is judged by; the others are reported too."
+        default=None,
+        description="What the best checkpoint is judged by; the others are reported too.",
+        elsewhere="early_stopping_metric best_checkpoint_metric metric_for_best_model optimized_metric "
+        "valid_metrics eval_metric eval_metrics early_stopping_criteria",
+        chosen="exact for symbols, bleu for text, loss for models of one text",
     )
     search: Literal["greedy", "beam"] = setting(
         default="greedy",
@@ -224,10 +305,12 @@ class ValidationConfig(Section, section="validation", content=frozenset({"run"})
         default=None,
         description="Tokenizer of BLEU (sacreBLEU's names; none: lines are tokens already); by the language if unset.",
         before=None,
+        chosen="by the target language",
     )
     length_penalties: tuple[Annotated[float, Bounds(ge=0)], ...] | None = setting(
         default=None,
         description="Tried on held-out pairs when training ends, the best becomes decoding.length_penalty; if unset, "
         "some for text whose penalty was left open, [] tries none.",
         changeable=True,
+        chosen="0.6, 1, 1.4 and 1.8 for text whose penalty was left open",
     )

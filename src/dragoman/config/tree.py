@@ -32,6 +32,8 @@ class TrainConfig(Section):
             raise ValueError("r_drop compares two passes under different dropout, but all dropout is 0")
         if self.training.datastore and not model.learns_pairs:
             raise ValueError(f"a datastore is of pairs, which a {model.family} model does not learn")
+        if self.training.extend_vocabulary and self.training.init_from is None:
+            raise ValueError("extend_vocabulary appends to the vocabulary of a model to start from, but none is named")
         if self.training.r_drop_after and not self.training.r_drop:
             raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
 

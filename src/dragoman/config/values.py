@@ -8,7 +8,6 @@ no, and lists for tuples.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +27,10 @@ from typing import (
     get_type_hints,
 )
 
+from dragoman.config.near import near_names
+
 Number = int | float
+Answer = Callable[[str, Collection[str]], str | None]
 T = TypeVar("T")
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?")
@@ -258,7 +260,7 @@ def convert_fields(
     mistakes: list[Mistake],
     *,
     needed: Collection[str] = (),
-    elsewhere: Mapping[str, str] | None = None,
+    answer: Answer | None = None,
 ) -> dict[str, Any]:
     """Return the values of a table by name, each as one of its type.
 
@@ -268,7 +270,7 @@ def convert_fields(
         place: the dotted name of the table, for messages.
         mistakes: takes what is wrong; unknown names with the nearest known one.
         needed: names that must be given.
-        elsewhere: names that others use -> ours.
+        answer: what to say to an unknown name, given the known ones; by itself, those it is a slip of.
     """
     dotted = f"{place}." if place else ""
     found = {name: convert(tree[name], kind, dotted + name, mistakes) for name, kind in types.items() if name in tree}
@@ -278,7 +280,7 @@ def convert_fields(
     for name in tree:
         if name not in types:
             # Near names are looked for as long as somebody will read them: a file may have any number of unknown ones.
-            hint = _hint(name, types, elsewhere or {}) if len(mistakes) < SHOWN else ""
+            hint = _hint(name, types, answer) if len(mistakes) < SHOWN else ""
             called = str(name) if len(str(name)) <= _WIDTH else shown(name)
             mistakes.append(Mistake(dotted + called, f"there is no such name here{hint} (found {shown(tree[name])})"))
     return found
@@ -292,13 +294,15 @@ def told(mistakes: Sequence[Mistake]) -> str:
     return "".join(f"\n  {row}" for row in rows)
 
 
-def _hint(name: object, types: Mapping[str, Any], elsewhere: Mapping[str, str]) -> str:
+def _hint(name: object, types: Mapping[str, Any], answer: Answer | None) -> str:
     if not isinstance(name, str):
         return ""
-    if ours := elsewhere.get(name):
-        return f", it is called {ours!r}"
-    near = difflib.get_close_matches(name, types, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    if answer is not None:
+        told = answer(name, types)
+    else:
+        told = " or ".join(map(repr, near_names(name, types)))
+        told = f"did you mean {told}?" if told else None
+    return f"; {told}" if told else ""
 
 
 def _alone(parts: tuple[Any, ...]) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.config import DataConfig, TrainConfig, file_keys
-from dragoman.data.filtering import Counts, Encoded, encode_lines, encode_pairs
+from dragoman.data.filtering import Counts, Encoded, KeptPairs, encode_lines, encode_pairs
 from dragoman.errors import ConfigError
 from dragoman.text import (
     CorpusReport,
@@ -68,15 +68,16 @@ class Corpora:
         """The three parts."""
         return self.train, self.dev, self.test
 
-    def report(self) -> CorpusReport | TextReport:
-        """Return the report on the corpora (`text.Report`), its warnings included."""
+    def report(self, config: TrainConfig) -> CorpusReport | TextReport:
+        """Return the report on the corpora (`text.Report`), its warnings included: none of what settings see to."""
         look = text_report if self.is_text else corpus_report
-        return look(self.train, *(part if part.files else None for part in (self.dev, self.test)))
+        dev, test = (part if part.files else None for part in (self.dev, self.test))
+        drop = {name: getattr(config.data, name) for name in ("drop_duplicates", "drop_overlap")}
+        return look(self.train, dev, test, normalize=config.tokenizer.normalize, **drop)
 
-    def train_tokenizers(
-        self, kept: Iterable[Pair], config: TrainConfig, report: Callable[[str], None]
-    ) -> TokenizerPair:
+    def train_tokenizers(self, kept: KeptPairs, config: TrainConfig, report: Callable[[str], None]) -> TokenizerPair:
         """Train tokenizers on what is kept of the training part; those of masked models know `<mask>`."""
+        kept.check_any()
         train = TokenizerPair.train_one if self.is_text else TokenizerPair.train
         return train(kept, config.tokenizer, mask=config.model.family == "masked", report=report)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from dragoman.config import DataConfig
+from dragoman.errors import DataError
 from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
 from dragoman.text.keys import skeleton, text_hash
 
@@ -119,7 +120,9 @@ def encode_pairs(
     for pair in pairs:
         source, target = tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target)
         shorter, longer = sorted((len(source), len(target)))
-        if len(source) > data.max_source_tokens or len(target) > data.max_target_tokens:
+        if not shorter:  # nothing but characters that normalising drops
+            counts.dropped["empty"] += 1
+        elif len(source) > data.max_source_tokens or len(target) > data.max_target_tokens:
             counts.dropped["too long"] += 1
         elif limit_ratio and data.max_length_ratio is not None and longer > data.max_length_ratio * shorter:
             counts.dropped["length ratio"] += 1
@@ -185,6 +188,16 @@ class KeptPairs:
             pairs = self._without(pairs, self._chosen)
         yield from drop_texts(pairs, counts, drop_duplicates=self._data.drop_duplicates, seen=self._seen)
         counts.unreadable(reading.skipped)
+
+    def check_any(self) -> None:
+        """Refuse a corpus of which nothing is kept.
+
+        Raises:
+            DataError: so it is.
+        """
+        if next(iter(self), None) is None:
+            hint = "what is held out too is left out: data.drop_overlap" if self.counts.dropped["overlap"] else None
+            raise DataError(f"no training {self.counts.unit.removesuffix('s')} is left", found=self.counts, hint=hint)
 
     def _without(self, pairs: Iterable[Pair], chosen: Callable[[Pair], bool]) -> Iterator[Pair]:
         for pair in pairs:

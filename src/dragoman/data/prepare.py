@@ -42,6 +42,7 @@ from dragoman.data.prepared_files import (
 )
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
+from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import (
     flush_directory,
@@ -206,7 +207,7 @@ def _build(
 ) -> dict[str, Any]:
     """Everything but `prepared.json`; returns its facts."""
     data, unit = config.data, corpora.unit
-    found = corpora.report()
+    found = corpora.report(config)
     for line in (*found.lines(), *(f"warning: {warning}" for warning in found.warnings)):
         report(line)
     write_json(folder / "report.json", found.to_dict())
@@ -220,19 +221,19 @@ def _build(
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
     size = max(tokenizers.source_vocab, len(tokenizers.target))
-
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
-    TokenStore.write(folder / "dev", ((source, target) for _, source, target in encoded), vocabulary_size=size)
+    ids = ((source, target) for _, source, target in encoded)
+    held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
     write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
-
     lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
     pairs = pairs if corpora.is_text else lengths.watch(pairs)
     train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
+    tell_unknown({"train": train, "dev": held_out}, tokenizers, config, unit, report)
     lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")

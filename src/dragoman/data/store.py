@@ -64,6 +64,10 @@ class TokenStore:
         """Return the target ids of one pair: a read-only view, uint16 or uint32 [length]."""
         return self._view("target", index)
 
+    def tokens(self, side: str) -> np.ndarray:
+        """Return the unframed ids of all pairs on a side, one after the other: uint16 or uint32 [tokens]."""
+        return self._tokens[side]
+
     def _view(self, side: str, index: int) -> np.ndarray:
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from dragoman.config import Placement
+from dragoman.engines.forking import survive_forks
 from dragoman.engines.module import ModuleEngine
 from dragoman.engines.native import NativeEngine
 from dragoman.engines.packed import PackedEngine
@@ -20,6 +21,7 @@ def choose_device(wanted: str = "auto") -> torch.device:
     Raises:
         ConfigError: the device asked for is not there.
     """
+    survive_forks()
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         return torch.device(next(name for name, present in there.items() if present))
@@ -50,6 +52,7 @@ def choose_engine(model: Transformer | CausalLM, placement: Placement | None = N
     Raises:
         ConfigError: the engine cannot do what is asked, or is not there.
     """
+    survive_forks()
     wanted, precision = (placement.engine, placement.precision) if placement else ("auto", "auto")
     if wanted == "module":
         return _modules(model, wanted, precision, "asked for")

@@ -74,6 +74,9 @@ class PackedEngine(ModuleEngine):
         self._decoder = [_Layer(layer, blueprint.shape, precision) for layer in self._stack.layers]
         self._generator = pack(blueprint.generator, precision)
 
+    def __reduce__(self) -> Any:
+        return PackedEngine, (self.model, self.precision)  # what was packed is packed again
+
     @classmethod
     def supports(cls, blueprint: Blueprint[Any]) -> str | None:
         """See `ModuleEngine.supports`."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config import ModelConfig, Placement
+from dragoman.engines.forking import survive_forks
 from dragoman.engines.native.library import load_library
 from dragoman.engines.native.model import NativeModel, native_precision
 from dragoman.engines.native.searching import NativeSearcher
@@ -51,6 +52,7 @@ def open_torch_free(directory: Path, config: ModelConfig, placement: Placement) 
     Raises:
         ModelError: the file of the weights is mostly holes, is not a regular file, or cannot be read.
     """
+    survive_forks()
     certain = placement.device == "cpu" or (placement.device == "auto" and has_no_accelerator())
     whole = config.family == "transformer" and config.source_vocab and config.target_vocab
     if not (certain and whole and placement.engine in ("auto", "native")):

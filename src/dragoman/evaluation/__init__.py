@@ -7,6 +7,7 @@ from dragoman.evaluation.comparison import Comparison, compare
 from dragoman.evaluation.contrast import Contrast, SentencePair, contrast
 from dragoman.evaluation.edit_distance import edit_distance
 from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
+from dragoman.evaluation.fitting import doubt_size, fitting_metric
 from dragoman.evaluation.metrics import METRICS, Metric
 from dragoman.evaluation.references import group_references
 from dragoman.evaluation.scores import Score, score
@@ -32,8 +33,10 @@ __all__ = [
     "compare",
     "contrast",
     "count_words",
+    "doubt_size",
     "edit_distance",
     "find_faults",
+    "fitting_metric",
     "group_references",
     "score",
     "split_words",

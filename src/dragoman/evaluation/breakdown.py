@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ class GroupScore:
     Attributes:
         label: what the lines have in common.
         lines: how many they are.
-        scores: one per metric.
+        scores: one per metric; NaN, without an interval, where there is nothing in the references to be measured.
     """
 
     label: str
@@ -31,8 +32,11 @@ class GroupScore:
     scores: tuple[Score, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        scores = {one.name: {"value": one.value, "low": one.low, "high": one.high} for one in self.scores}
+        """Return plain values, for JSON; what is undefined is None."""
+        scores = {
+            one.name: {"value": None if math.isnan(one.value) else one.value, "low": one.low, "high": one.high}
+            for one in self.scores
+        }
         return {"label": self.label, "lines": self.lines, "scores": scores}
 
 
@@ -114,7 +118,7 @@ def break_down(
     lowercase = ignore_case(asked)
 
     def scored(groups: Sequence[LineGroup]) -> tuple[GroupScore, ...]:
-        return tuple(_score_group(group, measured, bootstrap, seed, confidence) for group in groups)
+        return tuple(_score_group(group, measured, lists, bootstrap, seed, confidence) for group in groups)
 
     unit, groups = length_groups(lists, sources)
     return Breakdown(
@@ -147,12 +151,27 @@ def rows_of(measured: Measurement, group: LineGroup) -> Measurement:
     return replace(measured, statistics=measured.statistics[list(group.rows)])
 
 
+def is_undefined(metric: str, references: Sequence[tuple[str, ...]], group: LineGroup) -> bool:
+    """Return whether a metric has nothing to measure in some lines: their references are blank, and it counts parts."""
+    counts_lines = metric in ("exact", "word_error")
+    return not counts_lines and not any(text.strip() for row in group.rows for text in references[row])
+
+
 def _score_group(
-    group: LineGroup, measured: Sequence[tuple[str, Measurement]], bootstrap: int, seed: int, confidence: float
+    group: LineGroup,
+    measured: Sequence[tuple[str, Measurement]],
+    references: Sequence[tuple[str, ...]],
+    bootstrap: int,
+    seed: int,
+    confidence: float,
 ) -> GroupScore:
     scores = []
     for name, whole in measured:
         part = rows_of(whole, group)
+        if is_undefined(name, references, group):
+            empty = make_score(name, part, None, seed=seed, confidence=confidence)
+            scores.append(replace(empty, value=math.nan))
+            continue
         drawn = part.values(bootstrap_sums(part.statistics, samples=bootstrap, seed=seed)) if bootstrap else None
         scores.append(make_score(name, part, drawn, seed=seed, confidence=confidence))
     return GroupScore(group.label, len(group.rows), tuple(scores))

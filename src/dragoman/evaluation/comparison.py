@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from dragoman.errors import ConfigError
+from dragoman.evaluation.fitting import AUTO, resolved
 from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums, interval, swapped_sums
@@ -49,6 +51,11 @@ class Comparison:
     samples: int
     signature: str
 
+    def __repr__(self) -> str:
+        spread = f"{self.difference:+z.2f} [{self.low:+z.2f}, {self.high:+z.2f}]"
+        scores = f"{self.a.label}: A {self.a.value:.2f}, B {self.b.value:.2f}"
+        return f"{type(self).__name__}({scores}, B - A = {spread}, p = {self.p_randomisation:.4f})"
+
     def __str__(self) -> str:
         return (
             f"{self.a.label}: A {self.a.value:.2f}, B {self.b.value:.2f}, "
@@ -56,18 +63,30 @@ class Comparison:
             f"p = {self.p_randomisation:.4f} (randomisation), {self.p_bootstrap:.4f} (bootstrap); "
             f"of {self.samples} test sets A wins {self.wins_a}, B {self.wins_b} "
             f"({self.signature.partition('|')[2]})"
-        )
+        ) + "".join(f"; {note}" for note in self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the numbers should know, each once."""
+        return tuple(dict.fromkeys(one.note for one in (self.a, self.b) if one.note))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values, ready for JSON."""
-        return {**asdict(self), "a": self.a.to_dict(), "b": self.b.to_dict()}
+        """Return the comparison as plain values, ready for JSON; what is undefined is None."""
+        values = {key: None if value != value else value for key, value in asdict(self).items()}  # NaN alone differs
+        return {**values, "a": self.a.to_dict(), "b": self.b.to_dict()}
+
+    def undefined(self) -> Comparison:
+        """Return the same with NaN for numbers: of lines in which there is nothing to be measured."""
+        a, b = (replace(one, value=math.nan, low=None, high=None) for one in (self.a, self.b))
+        nan = math.nan
+        return replace(self, a=a, b=b, difference=nan, low=nan, high=nan, p_bootstrap=nan, p_randomisation=nan)
 
 
 def compare(
     hypotheses_a: Sequence[str],
     hypotheses_b: Sequence[str],
     references: References,
-    metric: Metric | str = "bleu",
+    metric: Metric | str = AUTO,
     *,
     samples: int = 1000,
     seed: int = 1,
@@ -85,7 +104,7 @@ def compare(
         hypotheses_a: the output of system A, one line for each item.
         hypotheses_b: the output of system B.
         references: for each item one line, or a sequence of alternatives.
-        metric: a `Metric`, or a name from `METRICS`.
+        metric: a `Metric`, or a name from `METRICS`; "auto" is what fits the references (`fitting_metric`).
         samples: resampled test sets, and random exchanges.
         seed: of both.
         confidence: the share of resampled test sets that the intervals hold.
@@ -95,11 +114,11 @@ def compare(
         ConfigError: the metric, language or tokenizer is unknown or not installed, or a number is out of range.
     """
     check_resampling(samples, confidence)
-    metric = Metric.of(metric)
-    metric.check()
     if not samples:
         raise ConfigError("a paired test needs resampled test sets", expected="samples of 1 or more", found=samples)
     lists = reference_lists(hypotheses_a, references)
+    metric, _ = resolved(metric, lists)
+    metric.check()
     reference_lists(hypotheses_b, references)
     a, b = (measure(metric, lines, lists) for lines in (hypotheses_a, hypotheses_b))
     return compare_measured(metric.name, a, b, samples=samples, seed=seed, confidence=confidence)

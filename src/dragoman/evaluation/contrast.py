@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dragoman.evaluation.breakdown import length_groups, rows_of
+from dragoman.evaluation.breakdown import is_undefined, length_groups, rows_of
 from dragoman.evaluation.comparison import Comparison, compare_measured
 from dragoman.evaluation.faults import Faults, find_faults
-from dragoman.evaluation.groups import LineGroup
-from dragoman.evaluation.metrics import Measurement, Metric, measure
+from dragoman.evaluation.fitting import AUTO, resolved
+from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.word_classes import WordClass, word_classes
 from dragoman.evaluation.worst import measure_sentences
@@ -50,7 +50,8 @@ class Contrast:
     Attributes:
         length_of: whose length groups the lines: "source", or "reference" where sources are not known.
         length_unit: "words" or "characters".
-        by_length: label of each group, shortest first, and the paired tests on its lines.
+        by_length: label of each group, shortest first, and the paired tests on its lines; of NaN where all references
+            are blank and the metric has nothing to measure.
         frequencies_of: where words were counted: "training targets" or "references".
         words: for each class of words, rarest first, what A has of it and what B.
         faults: of A's outputs, and of B's.
@@ -89,7 +90,7 @@ def contrast(
     hypotheses_b: Sequence[str],
     references: References,
     sources: Sequence[str] | None = None,
-    metric: Metric | str = "bleu",
+    metric: Metric | str = AUTO,
     *,
     count: int = 5,
     frequencies: Mapping[str, int] | None = None,
@@ -106,7 +107,7 @@ def contrast(
         hypotheses_b: the output of system B.
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated.
-        metric: a `Metric`, or a name from `METRICS`; single sentences are judged as by `worst_sentences`.
+        metric: as for `compare`; single sentences are judged as by `worst_sentences`.
         count: how many sentences of either kind.
         frequencies: as for `break_down`.
         samples: resampled test sets, and random exchanges.
@@ -119,44 +120,25 @@ def contrast(
     """
     both = (hypotheses_a, hypotheses_b)
     lists, _ = (reference_lists(lines, references) for lines in both)
-    metric = Metric.of(metric)
+    metric = resolved(metric, lists)[0]
     a, b = (measure(metric, lines, lists) for lines in both)
     unit, groups = length_groups(lists, sources)
-    by_length = _test_groups(metric.name, a, b, groups, samples=samples, seed=seed, confidence=confidence)
+    how: dict[str, Any] = {"samples": samples, "seed": seed, "confidence": confidence}
+    tests = [(one, compare_measured(metric.name, rows_of(a, one), rows_of(b, one), **how)) for one in groups]
     words = (word_classes(lines, lists, frequencies=frequencies, lowercase=metric.lowercase) for lines in both)
     label, pairs = _leads(metric, both, lists, sources)
     return Contrast(
         length_of="reference" if sources is None else "source",
         length_unit=unit,
-        by_length=by_length,
+        by_length=tuple(
+            (one.label, test.undefined() if is_undefined(metric.name, lists, one) else test) for one, test in tests
+        ),
         frequencies_of="references" if frequencies is None else "training targets",
         words=tuple(zip(*words, strict=True)),
         faults=(find_faults(hypotheses_a, lists, sources), find_faults(hypotheses_b, lists, sources)),
         sentence_metric=label,
         better_a=tuple(pair for lead, pair in sorted(pairs, key=lambda one: one[0])[:count] if lead < 0),
         better_b=tuple(pair for lead, pair in sorted(pairs, key=lambda one: -one[0])[:count] if lead > 0),
-    )
-
-
-def _test_groups(
-    metric: str,
-    a: Measurement,
-    b: Measurement,
-    groups: Sequence[LineGroup],
-    *,
-    samples: int,
-    seed: int,
-    confidence: float,
-) -> tuple[tuple[str, Comparison], ...]:
-    """The label of each group and the paired tests on its lines."""
-    return tuple(
-        (
-            one.label,
-            compare_measured(
-                metric, rows_of(a, one), rows_of(b, one), samples=samples, seed=seed, confidence=confidence
-            ),
-        )
-        for one in groups
     )
 
 

@@ -30,6 +30,7 @@ class Faults:
 
     Attributes:
         empty: nothing but white space, though no reference is empty.
+        invented: text, though every reference is blank.
         copied: the source, but for case and white space, though no reference is the same; None if not known.
         looping: an n-gram stands 3 times or more in a row (a single word 4 times), more often than in any reference.
         cut: the model did not end it: it reached the length limit; None if not known.
@@ -38,6 +39,7 @@ class Faults:
     """
 
     empty: tuple[int, ...] = ()
+    invented: tuple[int, ...] = ()
     copied: tuple[int, ...] | None = None
     looping: tuple[int, ...] = ()
     cut: tuple[int, ...] | None = None
@@ -93,6 +95,7 @@ def find_faults(
             found[name].append(number)
     return Faults(
         empty=tuple(found["empty"]),
+        invented=tuple(found["invented"]),
         copied=None if sources is None else tuple(found["copied"]),
         looping=tuple(found["looping"]),
         cut=None if cut is None else tuple(sorted(cut)),
@@ -120,7 +123,7 @@ def _faults(line: str, references: Sequence[str], source: str | None) -> list[st
     """The faults of one output that is not known to be cut."""
     if not line.strip():
         return [] if any(not text.strip() for text in references) else ["empty"]
-    found = []
+    found = [] if any(text.strip() for text in references) else ["invented"]
     if source is not None and _bare(line) == _bare(source) and _bare(line) not in map(_bare, references):
         found.append("copied")
     repeat = longest_repeat(split_words(line))

@@ -49,6 +49,10 @@ _LANGUAGES |= {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"}
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Written without spaces between words, and without a tokenizer of their own in sacreBLEU.
 _UNSPACED = ("th", "lo", "km", "my")
+# BLEU counts n-grams up to this size: shorter references have none of them to be found.
+BLEU_ORDER = 4
+# From this column on sacreBLEU's statistics of a line have the counts of right n-grams, by size.
+_FIRST_FOUND = 2
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,13 @@ class Metric:
         """Refuse what cannot be measured, before there are lines.
 
         Raises:
-            ConfigError: there is no such metric or tokenizer, it is not installed, or the language is no code of one
-                where tokens depend on it.
+            ConfigError: there is no such metric or tokenizer, it is not installed, the metric uses no tokenizer, or the
+                language is no code of one where tokens depend on it.
         """
         _check_language(self)
+        if self.tokenize is not None and self.name != "bleu" and self.name in METRICS:
+            hint = "leave the tokenizer out, or score by bleu"
+            raise ConfigError(f"a tokenizer is for BLEU, and {self.name} uses none", found=self.tokenize, hint=hint)
         measure(self, ["a"], [("a",)])
 
 
@@ -112,9 +119,19 @@ class Measurement:
         """Return the score of the whole corpus, in percent."""
         return self.aggregate(self.statistics.sum(axis=0).tolist())
 
+    @property
+    def smoothed(self) -> bool:
+        """Whether it is a BLEU without a single match of some size of n-gram: then it comes from smoothing, or is 0."""
+        return self.label == "BLEU" and not all(_right_ngrams(self))
+
     def values(self, sums: Float64[np.ndarray, "samples counts"]) -> Float64[np.ndarray, " samples"]:
         """Return the score of each resampled corpus, given the sum of its rows."""
         return np.array([self.aggregate(row) for row in sums.tolist()], dtype=np.float64)
+
+
+def _right_ngrams(bleu: Measurement) -> list[float]:
+    """How many n-grams of a BLEU are right, of each size."""
+    return bleu.statistics.sum(axis=0)[_FIRST_FOUND : _FIRST_FOUND + BLEU_ORDER].tolist()
 
 
 @dataclass(frozen=True)
@@ -152,7 +169,7 @@ def measure(metric: Metric | str, hypotheses: Sequence[str], references: Sequenc
             return _sacrebleu(TER(normalized=unspaced, asian_support=unspaced), "TER", hypotheses, references)
         words = 2 if name == "chrf++" else 0
         chrf = CHRF(word_order=words, lowercase=metric.lowercase)
-        return _sacrebleu(chrf, "chrF2" + "+" * words, hypotheses, references)
+        return _sacrebleu(chrf, "chrF2" + "+" * words, hypotheses, references, _uncounted(hypotheses, references))
     if name in _LINE_METRICS:
         return _measure_lines(_LINE_METRICS[name], hypotheses, references, metric.lowercase)
     near = difflib.get_close_matches(name.lower(), METRICS, n=1)
@@ -186,15 +203,72 @@ def _language(code: str | None) -> str:
     return _LANGUAGES.get(primary, primary)
 
 
+def tokenizer_of(language: str | None) -> str:
+    """Return sacreBLEU's name of the tokenizer for a language."""
+    code = _language(language)
+    return _TOKENIZERS.get(code) or ("char" if code in _UNSPACED else "13a")
+
+
+def count_tokens(metric: Metric, references: Sequence[Alternatives]) -> list[int]:
+    """Return how many tokens BLEU makes of each reference; of several for one line, of the longest.
+
+    Args:
+        metric: with the language, case and tokenizer of BLEU; its name does not matter.
+        references: one or more for each line.
+
+    Raises:
+        ConfigError: there is no such tokenizer, or it is not installed.
+    """
+    bleu = _make_bleu(_language(metric.language), metric.lowercase, metric.tokenize)[0]
+    return _reference_tokens(bleu, references)
+
+
+def _reference_tokens(bleu: Any, references: Sequence[Alternatives]) -> list[int]:
+    return [max(len(bleu._preprocess_segment(text).split()) for text in some) for some in references]
+
+
 def _bleu(
     hypotheses: Sequence[str], references: Sequence[Alternatives], language: str, lowercase: bool, tokenize: str | None
 ) -> Measurement:
+    metric, note = _make_bleu(language, lowercase, tokenize)
+    measured = _sacrebleu(metric, "BLEU", hypotheses, references)
+    doubt = unspaced(references) or _tokenised(hypotheses) if measured.signature["tok"] == "13a" else None
+    doubt = doubt or short_references(_reference_tokens(metric, references))
+    if doubt is None and measured.smoothed:
+        size = 1 + _right_ngrams(measured).index(0)
+        doubt = f"no {size}-gram is right, so the value comes from smoothing"
+    return replace(measured, note="; ".join(one for one in (note, doubt) if one) or None)
+
+
+def short_references(tokens: Sequence[int]) -> str | None:
+    """Return why BLEU says little of references of so many tokens; None if it can tell.
+
+    Args:
+        tokens: of each reference; blank ones, of none, do not count.
+    """
+    written = [count for count in tokens if count]
+    enough = sum(count >= BLEU_ORDER for count in written)
+    if 2 * enough >= len(written):
+        return None
+    if not enough:
+        return (
+            f"no reference has {BLEU_ORDER} tokens, so BLEU has no {BLEU_ORDER}-gram to find and stays near 0 however "
+            "good the outputs are: use chrf or exact"
+        )
+    return (
+        f"only {enough:,} of {len(written):,} references have {BLEU_ORDER} tokens, and BLEU hangs on these few: use "
+        "chrf or exact"
+    )
+
+
+def _make_bleu(language: str, lowercase: bool, tokenize: str | None) -> tuple[Any, str | None]:
+    """SacreBLEU's metric, and what is to be known of its tokenizer."""
     from sacrebleu.metrics.bleu import BLEU
 
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         raise ConfigError(f"there is no tokenizer {tokenize!r}", expected=", ".join(BLEU.TOKENIZERS))
     note = None
-    wanted = tokenize or _TOKENIZERS.get(language) or ("char" if language in _UNSPACED else "13a")
+    wanted = tokenize or tokenizer_of(language)
     try:
         metric = BLEU(tokenize=wanted, lowercase=lowercase, force=True)
     except (RuntimeError, OSError, ImportError) as error:
@@ -206,22 +280,31 @@ def _bleu(
             raise ConfigError(f"the tokenizer {wanted!r} cannot be used", found=first, hint=how) from error
         note = f"the tokenizer {wanted} is not installed, so these are character n-grams; for the usual score: {how}"
         metric = BLEU(tokenize="char", lowercase=lowercase, force=True)
-    if wanted == "13a":
-        note = _suspicion(hypotheses, references)
-    return _sacrebleu(metric, "BLEU", hypotheses, references, note)
+    return metric, note
 
 
-def _suspicion(hypotheses: Sequence[str], references: Sequence[Alternatives]) -> str | None:
-    """Why a BLEU on 13a tokens may not mean what it seems to, if the lines give a reason."""
+def unspaced(references: Sequence[Alternatives]) -> str | None:
+    """Return why 13a tokens of these references mean little, if most characters are Chinese or Japanese; else None."""
     characters = "".join(alternatives[0] for alternatives in references)
     # Kana, the unified ideographs and their extensions.
-    unspaced = sum("\u3040" <= character <= "\u9fff" or character >= "\U00020000" for character in characters)
-    if 2 * unspaced > len(characters):
+    count = sum("\u3040" <= character <= "\u9fff" or character >= "\U00020000" for character in characters)
+    if 2 * count > len(characters):
         return "the references look Chinese or Japanese: the score means little until the target language is given"
+    return None
+
+
+def _tokenised(hypotheses: Sequence[str]) -> str | None:
     if 2 * sum(line.endswith(" .") for line in hypotheses) > len(hypotheses):
         how = "detokenise them, or have them scored as they are (--tokenize none, validation.tokenize) and say so"
         return f"the lines look tokenised (most end in ' .'): {how}"
     return None
+
+
+def _uncounted(hypotheses: Sequence[str], references: Sequence[Alternatives]) -> str | None:
+    """What chrF does not punish: outputs where there is nothing to be said."""
+    pairs = zip(hypotheses, references, strict=True)
+    lines = sum(bool(line.strip()) and not any(text.strip() for text in some) for line, some in pairs)
+    return f"text where the reference is blank ({lines:,} of the lines) does not lower chrF" if lines else None
 
 
 def _sacrebleu(
@@ -234,10 +317,15 @@ def _sacrebleu(
         label=label,
         higher_is_better=label != "TER",
         statistics=np.array(statistics, dtype=np.float64),
-        aggregate=lambda sums: float(metric._compute_score_from_stats(sums).score),
+        aggregate=lambda sums: _without_rounding(float(metric._compute_score_from_stats(sums).score)),
         signature=dict(part.split(":", 1) for part in str(metric.get_signature()).split("|")),
         note=note,
     )
+
+
+def _without_rounding(value: float) -> float:
+    """Of equal files sacreBLEU makes a BLEU of 100.00000000000004."""
+    return 100.0 if abs(value - 100) < 1e-9 else value
 
 
 def _measure_lines(

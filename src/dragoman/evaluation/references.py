@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dragoman.errors import DataError
+from dragoman.given import as_texts
 
 References = Sequence[str] | Sequence[Sequence[str]]
 
@@ -34,7 +35,8 @@ def reference_lists(hypotheses: Sequence[str], references: References) -> list[t
     """Return the references of each hypothesis as a tuple, whichever way they were given.
 
     Raises:
-        DataError: there is nothing to score, the counts differ, a line has no reference, or all references are blank.
+        DataError: there is nothing to score, the counts differ, a line has no reference, all references are blank, or
+            a line is no string.
         TypeError: one string was given where a sequence of lines belongs.
     """
     if isinstance(hypotheses, str) or isinstance(references, str):
@@ -47,7 +49,11 @@ def reference_lists(hypotheses: Sequence[str], references: References) -> list[t
         )
     if not hypotheses:
         raise DataError("there is nothing to score", found="0 hypotheses, 0 references")
-    lists = [(given,) if isinstance(given, str) else tuple(given) for given in references]
+    as_texts(hypotheses, "hypotheses")
+    lists = [
+        (given,) if isinstance(given, str) else tuple(as_texts(given, f"references[{number}]"))
+        for number, given in enumerate(references)
+    ]
     for number, alternatives in enumerate(lists, start=1):
         if not alternatives:
             raise DataError("no reference for this line", line=number, expected="at least one", found="0 references")

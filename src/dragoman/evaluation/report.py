@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dragoman.evaluation.breakdown import Breakdown, GroupScore
@@ -14,6 +15,7 @@ from dragoman.evaluation.worst import SentenceScore, WorstSentences
 
 _FAULTS = {
     "empty": "empty",
+    "invented": "text for a blank reference",
     "copied": "copied from source",
     "looping": "looping",
     "cut": "cut at the limit",
@@ -53,7 +55,9 @@ def contrast_tables(contrast: Contrast) -> list[Table]:
     """Return a contrast as tables that keep within 80 columns."""
     rows = tuple(
         (label, f"{test.a.lines:,}", _number(test.a.value), _number(test.b.value),
-         f"{_signed(test.difference)} [{_signed(test.low)}, {_signed(test.high)}]", f"{test.p_randomisation:.3f}")
+         "–" if math.isnan(test.difference)
+         else f"{_signed(test.difference)} [{_signed(test.low)}, {_signed(test.high)}]",
+         "–" if math.isnan(test.p_randomisation) else f"{test.p_randomisation:.3f}")
         for label, test in contrast.by_length
     )  # fmt: skip
     metric = contrast.by_length[0][1].a.label
@@ -140,7 +144,7 @@ def _with_interval(score: Score) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}"
+    return "–" if math.isnan(value) else f"{value:.2f}"
 
 
 def _signed(value: float) -> str:

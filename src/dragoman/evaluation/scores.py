@@ -29,6 +29,7 @@ class Score:
         lines: how many lines were scored.
         signature: everything that could change the number, in sacreBLEU's form and led by the label.
         note: what the reader of the number should know, if anything.
+        smoothed: whether it is a BLEU that comes from smoothing: some size of n-gram has no match.
     """
 
     name: str
@@ -40,6 +41,21 @@ class Score:
     lines: int
     signature: str
     note: str | None = None
+    smoothed: bool = False
+
+    @property
+    def rank(self) -> float:
+        """The value that may rank systems: 0 where it comes from smoothing."""
+        return 0.0 if self.smoothed else self.value
+
+    @property
+    def brief(self) -> str:
+        """The number and its interval, as `BLEU 31.42 [30.10, 32.61]`."""
+        spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.label} {self.value:.2f}{spread}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.brief})"
 
     def __str__(self) -> str:
         options = self.signature.partition("|")[2]
@@ -47,8 +63,10 @@ class Score:
         return f"{self.label} = {self.value:.2f}{spread} ({options})" + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the score as plain values, ready for JSON; what is None is left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        """Return the score as plain values, ready for JSON; what is None or undefined is left out."""
+        values = asdict(self)
+        shown = {key: value for key, value in values.items() if value is not None and value == value}  # NaN differs
+        return shown if self.smoothed else {key: value for key, value in shown.items() if key != "smoothed"}
 
 
 def score(
@@ -117,6 +135,7 @@ def make_score(
         lines=len(measured.statistics),
         signature=signature(measured, {} if drawn is None else {"bs": len(drawn), "seed": seed}),
         note=measured.note,
+        smoothed=measured.smoothed,
     )
 
 

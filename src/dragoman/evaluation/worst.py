@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
@@ -64,7 +64,7 @@ def worst_sentences(
     metric: Metric | str = "chrf",
     count: int = 10,
 ) -> WorstSentences:
-    """Return the sentences with the worst scores; of equal ones the first.
+    """Return the sentences with the worst scores; of equal ones the first. Blank for blank is no sentence to read.
 
     Args:
         hypotheses: one line for each item.
@@ -79,7 +79,9 @@ def worst_sentences(
     """
     lists = reference_lists(hypotheses, references)
     measured, values = measure_sentences(Metric.of(metric), hypotheses, lists)
-    order = np.argsort(values if measured.higher_is_better else -values, kind="stable")[:count].tolist()
+    order = np.argsort(values if measured.higher_is_better else -values, kind="stable")
+    right = blank_for_blank(hypotheses, lists)
+    order = order[~right[order]][:count].tolist()
     return WorstSentences(
         measured.label,
         tuple(
@@ -94,6 +96,17 @@ def worst_sentences(
 def measure_sentences(
     metric: Metric, hypotheses: Sequence[str], references: Sequence[tuple[str, ...]]
 ) -> tuple[Measurement, Float64[np.ndarray, " lines"]]:
-    """Return the measurement that fits single sentences, and the value of each."""
-    measured = measure(replace(metric, name=_OF_A_SENTENCE.get(metric.name, metric.name)), hypotheses, references)
-    return measured, measured.values(measured.statistics)
+    """Return the measurement that fits single sentences, and the value of each; blank for blank is the best one."""
+    name = _OF_A_SENTENCE.get(metric.name, metric.name)
+    tokenize = metric.tokenize if name == "bleu" else None
+    measured = measure(replace(metric, name=name, tokenize=tokenize), hypotheses, references)
+    values = measured.values(measured.statistics)
+    # chrF gives 0 to it, as it does to text where the reference is blank.
+    values[blank_for_blank(hypotheses, references)] = 100.0 if measured.higher_is_better else 0.0
+    return measured, values
+
+
+def blank_for_blank(hypotheses: Sequence[str], references: Sequence[tuple[str, ...]]) -> Bool[np.ndarray, " lines"]:
+    """Return for each line whether its output is blank, and rightly so: one of its references is."""
+    pairs = zip(hypotheses, references, strict=True)
+    return np.array([not line.strip() and not all(text.strip() for text in some) for line, some in pairs], dtype=bool)

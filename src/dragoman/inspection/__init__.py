@@ -1,6 +1,6 @@
 """Seeing through a model: the trace of one text, shape arithmetic without weights, and pictures of both."""
 
-from dragoman.inspection.canvas import Picture
+from dragoman.canvas import Picture
 from dragoman.inspection.explain import explain
 from dragoman.inspection.pictures import attention_grid, attention_map
 from dragoman.inspection.shapes import Plan, explain_config, read_model_config

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dragoman.inspection.canvas import INK, LINES, QUIET, Picture, draw, label
+from dragoman.canvas import INK, LINES, QUIET, Picture, draw, label
 
 # From near white to deep indigo in equal steps of CIE lightness.
 _COLOURS = ["#f6fafb", "#c5e0ee", "#98c5e4", "#6fa9db", "#4f8bd2", "#406dbf", "#3a50a3", "#33367c", "#271f56"]

@@ -15,6 +15,7 @@ from torch import Tensor
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.stage import Stage
+from dragoman.shown import html_table, short
 
 # What `select` takes besides the names of stages.
 PARTS = ("text", "steps", "ranking", "training", "checks")
@@ -213,6 +214,19 @@ class Trace:
     positions: Float[Tensor, "positions d_model"] | None = None
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = field(default=PARTS)
+
+    def __repr__(self) -> str:
+        what = f"{self.family}, {len(self.stages)} stages, {len(self.steps)} steps"
+        return f"{type(self).__name__}({short(self.text)} -> {short(self.output.text)}: {what})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what the model was given and predicted, step by step."""
+        rows = [
+            (one.number, " ".join(one.given[-8:]), one.chosen.piece, f"{one.chosen.probability:.3f}")
+            for one in self.steps
+        ]
+        title = f"{self.text} → {self.output.text} ({self.family}, {len(self.stages)} stages)"
+        return html_table(rows, ("step", "given", "chosen", "probability"), title)
 
     @property
     def stage_names(self) -> tuple[str, ...]:

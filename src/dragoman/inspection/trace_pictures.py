@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, label
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.inspection.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, label
 from dragoman.inspection.pictures import attention_grid, attention_map, label_axes, letters
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Trace
-from dragoman.training.schedule import learning_rate
+from dragoman.optimizers.schedule import learning_rate
 
 # Columns of the position table, and pieces of the smoothed target, that can still be told apart.
 COLUMNS, BARS = 512, 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.inspection.canvas import Picture
+from dragoman.canvas import Picture
 from dragoman.inspection.pictures import attention_map
 from dragoman.sequences import SourceBatch, frame_target
 from dragoman.translation import Translator, cross_attention

@@ -11,8 +11,10 @@ from typing import Any
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import json_text
+from dragoman.given import as_texts, each_text
 from dragoman.language.filling import MAX_TOKENS, Filler, Filling
 from dragoman.language.loading import LanguageModel, load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search import search
 from dragoman.search.guard import is_finished
@@ -33,7 +35,7 @@ HINTS = {
 _OF_PAIRS = ("knn_weight", "knn_neighbours", "right_to_left_weight", "max_source_length", "loop_guard", "unknown")
 
 
-class Completer:
+class Completer(Reopened):
     """Continues prompts with any next-token model that needs no source.
 
     Args:
@@ -45,6 +47,9 @@ class Completer:
     def __init__(self, model: NextTokenModel, tokenizer: Tokenizer, decoding: DecodingConfig | None = None) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.decoding = decoding or DecodingConfig()
+
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
 
     @classmethod
     def from_pretrained(
@@ -67,7 +72,9 @@ class Completer:
         if loaded.family in HINTS or isinstance(loaded.model, MaskedLM):
             message, hint = "only a decoder-only model or a Markov model completes", HINTS.get(loaded.family)
             raise ModelError(message, file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer = cls(loaded.model, loaded.tokenizer, loaded.decoding)
+        completer.opened = loaded.opened
+        return completer
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """Return the model's decoding options with some changed, checked together.
@@ -80,7 +87,7 @@ class Completer:
         return changed_options(self.decoding, changes)
 
     def complete(
-        self, prompts: Sequence[str], options: DecodingConfig | None = None, *, first: int = 0
+        self, prompts: Iterable[str], options: DecodingConfig | None = None, *, first: int = 0
     ) -> list[list[Alternative]]:
         """Return the `n_best` continuations of each prompt, best first; each text begins with the prompt.
 
@@ -93,9 +100,9 @@ class Completer:
             first: number of the first prompt in a longer series; it and the seed determine what is drawn.
 
         Raises:
-            DataError: a prompt is too long.
+            DataError: a prompt is too long, or is no string.
         """
-        options = options or self.decoding
+        options, prompts = options or self.decoding, as_texts(prompts, "prompts", first)
         return [
             found
             for start in range(0, len(prompts), ROWS)
@@ -107,7 +114,7 @@ class Completer:
     ) -> Iterator[list[Alternative]]:
         """Yield what `complete` returns for a stream of prompts, `chunk` at a time, in order; [] for a too long one."""
         done = 0
-        for some in chunks(lines, chunk):
+        for some in chunks(each_text(lines, "lines"), chunk):
             short = [len(self.tokenizer.encode(prompt)) <= MAX_TOKENS for prompt in some]
             prompts = [prompt if fits else "" for prompt, fits in zip(some, short, strict=True)]
             for fits, found in zip(short, self.complete(prompts, options, first=done), strict=True):
@@ -178,7 +185,7 @@ def load_completer(
     """
     loaded = load_language_model(path, device=device, engine=engine, precision=precision)
     if isinstance(loaded.model, MaskedLM):
-        return Filler(loaded.model, loaded.tokenizer)
+        return Filler.of(loaded, path)
     return Completer.of(loaded, path)
 
 

@@ -19,12 +19,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.errors import ConfigError, DataError, ModelError
-from dragoman.language.loading import load_language_model
+from dragoman.given import as_texts, each_text
+from dragoman.language.loading import LanguageModel, load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
 from dragoman.sequences import MASKED_SPECIALS, length_mask, pad_rows
 from dragoman.text.lines import chunks
 from dragoman.text.tokenizer import MASK_TOKEN, Tokenizer
+from dragoman.text.vocabulary import Vocabulary
 
 ROWS = 64
 MAX_TOKENS = 4095
@@ -101,7 +104,7 @@ class _Partial:
         return MASKED_SPECIALS.mask in self.ids
 
 
-class Filler:
+class Filler(Reopened):
     """Fills gaps with a masked model (Devlin et al. 2019).
 
     Args:
@@ -112,18 +115,33 @@ class Filler:
     def __init__(self, model: MaskedLM, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto") -> Filler:
-        """Load a run or model directory.
+    def from_pretrained(
+        cls, path: str | Path, *, device: str = "auto", engine: str = "auto", precision: str = "auto"
+    ) -> Filler:
+        """Load a run or model directory; a masked model has one engine and one precision.
 
         Raises:
             ModelError: it holds no masked model, or is damaged.
         """
-        loaded = load_language_model(path, device=device)
+        return cls.of(load_language_model(path, device=device, engine=engine, precision=precision), path)
+
+    @classmethod
+    def of(cls, loaded: LanguageModel, path: str | Path) -> Filler:
+        """Make a filler of a model that is loaded already, from `path`.
+
+        Raises:
+            ModelError: it is no masked model.
+        """
         if not isinstance(loaded.model, MaskedLM):
             hint = f"`dragoman {'translate' if loaded.family == 'transformer' else 'complete'}` runs this one"
             raise ModelError("only a masked model fills gaps", file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer)
+        filler = cls(loaded.model, loaded.tokenizer)
+        filler.opened = loaded.opened
+        return filler
 
     def n_best(self, changes: Mapping[str, Any]) -> int:
         """Return how many fillings are asked for, among decoding settings that were given; 1 if it is not said.
@@ -136,7 +154,7 @@ class Filler:
             raise ConfigError("a masked model fills without a search", found=", ".join(others), hint=hint)
         return changes.get("n_best", 1)
 
-    def fill(self, texts: Sequence[str], *, n_best: int = 1, first: int = 0) -> list[list[Filling]]:
+    def fill(self, texts: Iterable[str], *, n_best: int = 1, first: int = 0) -> list[list[Filling]]:
         r"""Return the likeliest fillings of each text, best first.
 
         Each pass of the model fills one gap: the one that it is surest of, given what is filled already (Ghazvininejad
@@ -150,8 +168,9 @@ class Filler:
 
         Raises:
             ConfigError: `n_best` is below 1.
-            DataError: a text has no gap, or is too long.
+            DataError: a text has no gap, is too long, or is no string.
         """
+        texts = as_texts(texts, first=first)
         if n_best < 1:
             raise ConfigError("at least one filling is needed", expected="n_best >= 1", found=n_best)
         parts = [split_at_gaps(text) for text in texts]
@@ -168,7 +187,7 @@ class Filler:
 
         Of a text that is too long, or has no gap, it is nothing.
         """
-        for some in chunks(lines, chunk):
+        for some in chunks(each_text(lines, "lines"), chunk):
             fillable = [self._is_fillable(text) for text in some]
             texts = [text if fits else MASK_TOKEN for text, fits in zip(some, fillable, strict=True)]
             for fits, found in zip(fillable, self.fill(texts, n_best=n_best), strict=True):
@@ -250,12 +269,12 @@ def with_gaps(tokenizer: Tokenizer, parts: Sequence[str]) -> list[int]:
     """Return the ids of a text, `<mask>` between its parts (see `split_at_gaps`)."""
     mask = tokenizer.mask
     assert mask is not None
-    if tokenizer.kind in ("word", "character"):
-        first, *rest = (tokenizer.encode(part) for part in parts)
-        return first + [token for ids in rest for token in (mask, *ids)]
+    mark = next(chr(code) for code in _MARKS if not any(chr(code) in part for part in parts))
+    if isinstance(tokenizer, Vocabulary):
+        text = (f" {mark} " if tokenizer.kind == "word" else mark).join(parts)
+        return [mask if own == mark else i for own, i in zip(tokenizer.cut(text), tokenizer.encode(text), strict=True)]
     # Subwords depend on what stands around them: the whole text is cut at once, a strange character in each gap. It is
     # spelled in bytes, and a blank that it keeps from its word belongs to the gap.
-    mark = next(chr(code) for code in _MARKS if not any(chr(code) in part for part in parts))
     spelled, blank = _spelling(tokenizer, mark)
     ids, found = tokenizer.encode(mark.join(parts)), []
     place = 0

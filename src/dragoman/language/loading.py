@@ -11,6 +11,7 @@ from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import MarkovModel, is_markov, load
 from dragoman.models import Languages, load_pretrained
 from dragoman.models.description import CONFIG, file_sums, read_config
+from dragoman.models.opened import OpenedFiles
 from dragoman.nn import MaskedLM
 from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import Tokenizer
@@ -26,6 +27,7 @@ class LanguageModel:
         tokenizer: of what the model writes.
         decoding: the options it was stored with.
         languages: two-letter codes, where known.
+        opened: the files that it was read from.
     """
 
     family: str
@@ -33,6 +35,7 @@ class LanguageModel:
     tokenizer: Tokenizer
     decoding: DecodingConfig
     languages: Languages
+    opened: OpenedFiles | None = None
 
 
 def family_of(path: Path) -> str:
@@ -61,21 +64,22 @@ def load_language_model(
     """
     placement = Placement(device, engine, precision)
     folder, where = Path(path), choose_device(device)
+    files = OpenedFiles([folder], {"device": device, "engine": engine, "precision": precision})
     if is_markov(folder):
         _check_plain("a Markov model", engine, precision)
         counted = load(folder)
         plain = DecodingConfig(), Languages()
         decoding, languages = read_config(folder)[1:] if (folder / CONFIG).exists() else plain
-        return LanguageModel(counted.kind, counted, _tokenizer(folder, counted.vocab), decoding, languages)
+        return LanguageModel(counted.kind, counted, _tokenizer(folder, counted.vocab), decoding, languages, files)
     loaded = load_pretrained(folder, where)
     tokenizer = _tokenizer(folder, loaded.config.target_vocab)
     if isinstance(loaded.model, MaskedLM):
         _check_plain("a masked model", engine, precision)
         if tokenizer.mask is None:
             raise ModelError("the vocabulary of a masked model needs a <mask>", file=folder, found="none")
-        return LanguageModel(loaded.config.family, loaded.model, tokenizer, loaded.decoding, loaded.languages)
+        return LanguageModel(loaded.config.family, loaded.model, tokenizer, loaded.decoding, loaded.languages, files)
     chosen, _ = choose_engine(loaded.model, placement)
-    return LanguageModel(loaded.config.family, chosen, tokenizer, loaded.decoding, loaded.languages)
+    return LanguageModel(loaded.config.family, chosen, tokenizer, loaded.decoding, loaded.languages, files)
 
 
 def _check_plain(kind: str, engine: str, precision: str) -> None:

@@ -13,7 +13,9 @@ import torch
 
 from dragoman.errors import ModelError
 from dragoman.files import finite, json_text
+from dragoman.given import as_texts, each_text
 from dragoman.language.loading import load_language_model
+from dragoman.models.opened import Reopened
 from dragoman.nn import MaskedLM
 from dragoman.search.hypothesis import check_numbers
 from dragoman.search.outputs import PairScore
@@ -131,7 +133,7 @@ class TextSummary:
 _COUNTS = ("lines", "tokens", "words", "bytes", "unknown", "unscored")
 
 
-class TextScorer:
+class TextScorer(Reopened):
     """Scores texts with a decoder-only model, a Markov model or a masked model.
 
     A masked model has no probability of a text. It gives the pseudo-log-likelihood (Salazar et al. 2020): each token is
@@ -146,30 +148,42 @@ class TextScorer:
     def __init__(self, model: NextTokenModel | MaskedLM, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model.eval() if isinstance(model, MaskedLM) else model, tokenizer
 
+    def _details(self) -> Iterator[str]:
+        yield f"{self.tokenizer.kind} vocabulary of {len(self.tokenizer):,}"
+
     @classmethod
-    def from_pretrained(cls, path: str | Path, *, device: str = "auto", engine: str = "module") -> TextScorer:
+    def from_pretrained(
+        cls, path: str | Path, *, device: str = "auto", engine: str = "module", precision: str = "auto"
+    ) -> TextScorer:
         """Load a run or model directory.
 
         Raises:
             ModelError: it holds an encoder-decoder, or is damaged.
         """
-        loaded = load_language_model(path, device=device, engine=engine)
+        loaded = load_language_model(path, device=device, engine=engine, precision=precision)
         if loaded.family == "transformer":
             hint = "give it pairs: --source and --target, or `Translator.score`"
             raise ModelError("an encoder-decoder scores no text by itself", file=path, found=loaded.family, hint=hint)
-        return cls(loaded.model, loaded.tokenizer)
+        scorer = cls(loaded.model, loaded.tokenizer)
+        scorer.opened = loaded.opened
+        return scorer
 
     @property
     def pseudo(self) -> bool:
         """Whether the scores are pseudo-log-likelihoods."""
         return isinstance(self.model, MaskedLM)
 
-    def score(self, texts: Sequence[str]) -> list[TextScore]:
+    def score(self, texts: Iterable[str], *, first: int = 0) -> list[TextScore]:
         """Return how likely the model finds each text: NaN, and no tokens, where it has 4,096 tokens or more.
 
         Args:
             texts: any number of strings; batch mates change nothing.
+            first: number of the first text in a longer series, for messages.
+
+        Raises:
+            DataError: one is no string.
         """
+        texts = as_texts(texts, first=first)
         found = [TextScore(text, math.nan, (), ()) for text in texts]
         encoded = [self.tokenizer.encode(text) for text in texts]
         short = [row for row, ids in enumerate(encoded) if len(ids) < BATCH_TOKENS]
@@ -183,8 +197,10 @@ class TextScorer:
 
     def score_lines(self, lines: Iterable[str], *, chunk: int = 2048) -> Iterator[TextScore]:
         """Yield what `score` returns for a stream of texts, `chunk` at a time, in order."""
-        for some in chunks(lines, chunk):
-            yield from self.score(some)
+        done = 0
+        for some in chunks(each_text(lines, "lines"), chunk):
+            yield from self.score(some, first=done)
+            done += len(some)
 
     def summary(self, texts: Iterable[str]) -> TextSummary:
         """Return perplexity and bits per byte of many texts together."""

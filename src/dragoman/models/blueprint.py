@@ -25,7 +25,7 @@ SCHEMES = {
     "relative": (None, "relative", None),
     "alibi": (None, "alibi", None),
 }
-# Stands for the layout where rows of another kind are added.
+# Stands for the layout where the rows of a table are added.
 GIVEN = "given"
 
 
@@ -137,12 +137,14 @@ class Stack(Generic[A]):
 class Embedding(Generic[A]):
     """Rows `[vocab, d_model]` of an embedding, what they are multiplied by, and what is added.
 
-    That is sinusoids in the layout `positions`, or rows of another kind (`GIVEN`), or nothing (None).
+    That is sinusoids in the layout `positions`, or the rows of a `table` `[longest, d_model]` (`GIVEN`), or nothing
+    (None). A table is no weight: it is not learned, and it is here without weights too.
     """
 
     rows: A
     scale: float
     positions: str | None
+    table: Array | None = None
 
 
 class Shape(NamedTuple):

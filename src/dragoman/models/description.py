@@ -11,7 +11,7 @@ from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import MAX_SETTINGS_BYTES, make_directory, read_json, sealed, sum_of, unquoted, unsealed, write_json
-from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair, tokenizer_files
+from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
 
 FORMAT = 1
 NEAR = 5  # models that a message names
@@ -52,7 +52,7 @@ def vouch_for_tokenizers(directory: Path) -> None:
 
     For those who have just written them. `save_config` forgets it; tokenizers that are not named are taken as they are.
     """
-    names = [name for name in tokenizer_files() if (directory / name).is_file()]
+    names = [name for name in all_tokenizer_files() if (directory / name).is_file()]
     _write(directory, _sound(directory), {name: sum_of(directory / name) for name in names})
 
 
@@ -85,7 +85,7 @@ def _read(directory: Path) -> dict[str, Any]:
     if unknown := sorted(tree.keys() - _KEYS):
         raise ModelError("not a model's configuration", file=file, expected=", ".join(sorted(_KEYS)), found=unknown[0])
     files = tree.get(FILES, {})
-    if not (isinstance(files, dict) and files.keys() <= set(tokenizer_files())):
+    if not (isinstance(files, dict) and files.keys() <= set(all_tokenizer_files())):
         raise ModelError("not a model's configuration", file=file, expected=f"{FILES}: SHA-256 of tokenizers")
     return tree
 

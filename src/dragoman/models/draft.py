@@ -8,6 +8,7 @@ from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError
 from dragoman.models.blueprint import (
     SCHEMES,
+    Array,
     Attention,
     Blueprint,
     Embedding,
@@ -43,10 +44,12 @@ class Draft:
         )
         return Norm(one, other, eps)
 
-    def embedding(self, name: str, vocab: int, scale: float, positions: str | None) -> Embedding[Place]:
+    def embedding(
+        self, name: str, vocab: int, scale: float, positions: str | None, table: Array | None = None
+    ) -> Embedding[Place]:
         """Return an embedding of so many entries."""
         rows = Place(f"{name}.tokens.weight", ("vocab", "d_model"), (vocab, self.shape.d_model))
-        return Embedding(rows, scale, positions)
+        return Embedding(rows, scale, positions, table)
 
     def attention(self, name: str, *, biases: tuple[bool, bool], distance: int | None = None) -> Attention[Place]:
         """Return an attention; `biases` of what goes in and of what comes out; `distance` of relative positions."""

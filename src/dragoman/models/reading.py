@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ def read_blueprint(model: Model) -> Blueprint[Tensor]:
         NotPlain: a part is of a kind that is not known here, the layers differ in shape, or the weights are not
             float32 on a CPU.
     """
-    where = {(one.dtype, one.device.type) for one in model.parameters()}
+    where = {(one.dtype, one.device.type) for one in chain(model.parameters(), model.buffers())}
     _need(where == {(torch.float32, "cpu")}, "weights are not float32 on CPU")
     return describe(model).with_weights({n: one.detach() for n, one in model.named_parameters(remove_duplicate=False)})
 
@@ -127,7 +128,9 @@ class _Reader(Draft):
         scale = tokens.scale if isinstance(tokens, ScaledEmbedding) else math.sqrt(tokens.d_model)
         known = (type(None), SinusoidalPositions, PositionTable)
         _need(type(positions) in known, "positions are of their own kind")
-        added = positions.layout if isinstance(positions, SinusoidalPositions) else None if positions is None else GIVEN
+        if isinstance(positions, PositionTable):
+            return self.embedding(name, len(tokens.weight), scale, GIVEN, positions.rows.contiguous())
+        added = positions.layout if isinstance(positions, SinusoidalPositions) else None
         return self.embedding(name, len(tokens.weight), scale, added)
 
     def stack(self, name: str, stack: nn.Module) -> Stack[Place]:

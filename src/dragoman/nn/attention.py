@@ -156,6 +156,12 @@ class MultiHeadAttention(nn.Module):
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
+    def unobserved(self) -> MultiHeadAttention:
+        """Return an attention with the same weights that nobody observes, to be observed without the other's users."""
+        made = self.__class__.__new__(self.__class__)
+        made.__dict__.update(self.__dict__, _observers=[])
+        return made
+
     def project_memory(self, memory: Float[Tensor, "batch src d_model"]) -> FixedCache:
         """Return keys and values of the encoder's output, to be used at every decoding step."""
         projected = self._project(memory, self.widths[0], sum(self.widths))

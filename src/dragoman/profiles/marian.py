@@ -25,6 +25,8 @@ Translation goes through the usual searches, with the ids of the model:
 
     SearchRequest(source, options, frame=Frame(pad_token_id, 0), never=(pad_token_id,))
 
+The native engine runs it, whole searches too, where both stacks have the same heads and inner width, as in OPUS-MT.
+
 Weights come as `model.safetensors`; an older directory with `pytorch_model.bin`, or a name on the hub, becomes one by
 
     python -c "from transformers import MarianMTModel as M; M.from_pretrained('DIRECTORY').save_pretrained('NEW')"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from dragoman.errors import escaped
+from dragoman.shown import short
 
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
 _STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal; a TAB is text
@@ -41,6 +42,9 @@ class Alternative:
     alignment: tuple[tuple[int, int], ...] | None = field(default=None, kw_only=True)
     right_to_left: float | None = field(default=None, kw_only=True)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({short(self.text)}, score {self.score:.3f})"
+
 
 @dataclass(frozen=True)
 class PairScore:
@@ -67,3 +71,7 @@ class PairScore:
     def unscored(cls, source: str, target: str) -> PairScore:
         """Return what stands for the score of a pair that cannot have one."""
         return cls(source, target, math.nan, (), ())
+
+    def __repr__(self) -> str:
+        pair = f"{short(self.source)} -> {short(self.target)}"
+        return f"{type(self).__name__}({pair}, log-probability {self.log_probability:.3f})"

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from dragoman.studies.judge import evaluate as evaluate
     from dragoman.studies.judge import evaluate_outputs as evaluate_outputs
     from dragoman.studies.judge import training_words as training_words
+    from dragoman.studies.running import compare as compare
+    from dragoman.studies.running import complete as complete
+    from dragoman.studies.running import fill as fill
+    from dragoman.studies.running import measure as measure
+    from dragoman.studies.running import score as score
+    from dragoman.studies.running import translate as translate
+    from dragoman.studies.synthesis import synthesize as synthesize
     from dragoman.studies.tuning import Trial as Trial
     from dragoman.studies.tuning import Tuning as Tuning
     from dragoman.studies.tuning import save_decoding as save_decoding
@@ -29,6 +36,15 @@ __all__, __getattr__, __dir__ = lazy_names(
             "evaluate_outputs",
             "training_words",
         ),
+        "running": (
+            "compare",
+            "complete",
+            "fill",
+            "measure",
+            "score",
+            "translate",
+        ),
+        "synthesis": ("synthesize",),
         "tuning": (
             "Trial",
             "Tuning",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +21,22 @@ from dragoman.evaluation import (
     WorstSentences,
     break_down,
     count_words,
-    group_references,
     score,
     worst_sentences,
 )
 from dragoman.evaluation.metrics import METRICS, Metric, ignore_case
 from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
-from dragoman.text import Tokenizer, guess_language, read_texts
+from dragoman.shown import html_table
+from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
+from dragoman.text import Tokenizer, guess_language
 from dragoman.text.lines import BadText
 from dragoman.text.unknown import count_unknown as unknown_among
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,22 @@ class Evaluation:
     breakdown: Breakdown | None = None
     worst: WorstSentences | None = None
 
+    def __repr__(self) -> str:
+        scores = "; ".join(one.brief for one in self.scores)
+        return f"{type(self).__name__}({len(self.hypotheses):,} lines: {scores or 'not scored'})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores with their intervals, and the first outputs."""
+        spreads = ["" if one.low is None else f"{one.low:.2f} to {one.high:.2f}" for one in self.scores]
+        rows = [(one.label, f"{one.value:.2f}", spread) for one, spread in zip(self.scores, spreads, strict=True)]
+        scores = html_table(rows, ("metric", "score", "95 % interval"), f"{len(self.hypotheses):,} lines")
+        sources = self.sources or [""] * len(self.hypotheses)
+        lines = [
+            (source, output, " / ".join(answers))
+            for source, output, answers in islice(zip(sources, self.hypotheses, self.references, strict=True), _SHOWN)
+        ]
+        return scores + html_table(lines, ("source", "output", "reference"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the scores, search and what else was asked for as plain values, for JSON."""
         tree: dict[str, Any] = {"lines": len(self.hypotheses), "scores": [one.to_dict() for one in self.scores]}
@@ -79,8 +101,8 @@ class Evaluation:
 
 def evaluate(
     model: Translator | str | Path,
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
+    source: Texts,
+    references: Answers,
     *,
     metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     group: bool = False,
@@ -92,12 +114,12 @@ def evaluate(
     on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Evaluation:
-    """Translate a file and score the output against one or more reference files.
+    """Translate a test set and score the outputs against one or more references of each source.
 
     Args:
         model: a translator, or a run or model directory.
-        source: file of sources.
-        references: file of references, line by line, or several such files.
+        source: a file of sources, or the sources themselves.
+        references: of a file, another file, line by line, or several; of sources, for each a text or several.
         metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the model's own.
         group: lines with the same source are one item with several references (as in a pronunciation dictionary).
         decoding: the search; the model's own options if None.
@@ -135,9 +157,9 @@ def evaluate(
 
 
 def evaluate_outputs(
-    outputs: str | Path,
-    references: str | Path | Sequence[str | Path],
-    source: str | Path | None = None,
+    outputs: Texts,
+    references: Answers,
+    source: Texts | None = None,
     *,
     metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     group: bool = False,
@@ -148,12 +170,12 @@ def evaluate_outputs(
     on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
 ) -> Evaluation:
-    """Score a file of outputs that may come from anywhere; no model is needed.
+    """Score outputs that may come from anywhere; no model is needed. Give files everywhere, or lists everywhere.
 
     Args:
-        outputs: file of outputs, line by line; grouped, one line for each distinct source.
-        references: file of references, or several such files.
-        source: file of sources, if at hand: groups lines by its length, and shows copies.
+        outputs: a file of outputs, line by line, or the outputs; grouped, one for each distinct source.
+        references: one or several files of references; or for each output a text, or several.
+        source: a file of sources, or the sources, if at hand: groups outputs by their length, and shows copies.
         metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the one that the
             suffix of the references tells.
         group: as for `evaluate`; needs the sources.
@@ -168,15 +190,18 @@ def evaluate_outputs(
         DataError: a file cannot be read, or they have different numbers of lines.
         ConfigError: a metric is unknown, or a number is out of range.
     """
-    files = [references] if isinstance(references, (str, Path)) else list(references)
-    hypotheses = list(read_texts(outputs, on_bad_text=on_bad_text, tell=report))
     if source is None and group:
-        raise DataError("lines are grouped by their sources", expected="a file of sources")
-    lines, answers = read_test_set(
-        files[0] if source is None else source, files, group=group, on_bad_text=on_bad_text, report=report
-    )
-    check_outputs(hypotheses, answers, file=outputs, unit="distinct source" if group else "reference")
-    checked = check_metrics(metrics, guess_language([str(file) for file in files]))
+        raise DataError("outputs are grouped by their sources", expected="sources")
+    hypotheses = texts_of(outputs, "outputs", on_bad_text=on_bad_text, report=report)
+    file = first_file(outputs, references)
+    read = partial(read_test_set, on_bad_text=on_bad_text, report=report)
+    if source is not None:
+        lines, answers = read(source, references, group=group)
+    else:
+        lines, answers = ([], answers_of(references)) if file is None else read(file, references)
+    unit = "distinct source" if group else "reference"
+    check_outputs(hypotheses, answers, file=outputs if is_file(outputs) else None, unit=unit)
+    checked = check_metrics(metrics, guess_language([] if file is None else [file]))
     return _judge(
         Evaluation([], [] if source is None else lines, hypotheses, answers, None),
         metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
@@ -187,14 +212,14 @@ def evaluate_outputs(
 
 
 def check_outputs(
-    outputs: Sequence[str], answers: Sequence[object], *, file: str | Path, unit: str = "reference"
+    outputs: Sequence[str], answers: Sequence[object], *, file: str | PathLike[str] | None, unit: str = "reference"
 ) -> None:
     """Refuse outputs that are not one for each answer.
 
     Args:
-        outputs: lines of a file.
+        outputs: lines of a file, or a list.
         answers: what they are judged by.
-        file: where the outputs are from.
+        file: where the outputs are from, if that is one.
         unit: what there must be one for each of, in words.
 
     Raises:
@@ -312,33 +337,3 @@ def _judge(
     if worst:
         sentences = worst_sentences(lines, answers, sources, metric=metrics[0], count=worst)
     return replace(outputs, scores=scores, breakdown=parts, worst=sentences)
-
-
-def read_test_set(
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
-    *,
-    group: bool = False,
-    on_bad_text: BadText = "stop",
-    report: Callable[[str], None] = silent,
-) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the sources and, for each, its references; arguments as for `evaluate`.
-
-    Raises:
-        DataError: a file cannot be read, or they have different numbers of lines.
-    """
-    files = [references] if isinstance(references, (str, Path)) else list(references)
-    sources = list(read_texts(source, on_bad_text=on_bad_text, tell=report))
-    columns = [list(read_texts(file, on_bad_text=on_bad_text, tell=report)) for file in files]
-    for file, column in zip(files, columns, strict=True):
-        if len(column) != len(sources):
-            raise DataError(
-                "sources and references have different numbers of lines",
-                file=file,
-                expected=f"{len(sources):,} lines, as in {source}",
-                found=f"{len(column):,}",
-            )
-    if not group:
-        return sources, list(zip(*columns, strict=True))
-    everywhere = [text for column in columns for text in column]
-    return group_references(sources * len(columns), everywhere)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.config import DecodingConfig
 from dragoman.data.filtering import Counts
 from dragoman.errors import ConfigError
 from dragoman.search.outputs import one_line
+from dragoman.studies.given import Texts, texts_of
 from dragoman.text.keys import skeleton
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.results import Translation
@@ -33,8 +36,8 @@ WAYS: dict[str, Way] = {
 
 
 def synthesize(
-    translator: Translator,
-    lines: Iterable[str],
+    translator: Translator | str | Path,
+    lines: Texts,
     *,
     kind: str = "back-translation",
     tag: str | None = None,
@@ -51,8 +54,8 @@ def synthesize(
     one, or an ensemble.
 
     Args:
-        translator: translates the lines.
-        lines: text of the translator's source language.
+        translator: translates the lines; or a run or model directory.
+        lines: text of the translator's source language, any series of strings, or a file.
         kind: which of the three.
         tag: put before each source with a blank; "" for none; the usual one of the kind if None. Give it to
             `tokenizer.symbols` too.
@@ -70,7 +73,10 @@ def synthesize(
     if kind not in WAYS:
         raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
     way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
-    results = translator.translate_lines(lines, (decoding or translator.decoding).replace({"n_best": 1}))
+    if not isinstance(translator, Translator):
+        translator = Translator.from_pretrained(translator)
+    stream = texts_of(lines, "lines") if isinstance(lines, (str, PathLike)) else lines
+    results = translator.translate_lines(stream, (decoding or translator.decoding).replace({"n_best": 1}))
     own = translator.tokenizers.source
     return _pairs(results, way, own, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import SETTINGS_FILE, DecodingConfig, make_config, read_toml, write_toml
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Comparison, Score, compare, score
+from dragoman.evaluation.fitting import AUTO, resolved
 from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
 from dragoman.models.description import read_config, replace_decoding
 from dragoman.pace import duration, silent
-from dragoman.studies.judge import read_test_set
+from dragoman.studies.given import Answers, Texts, read_test_set
 from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
@@ -43,6 +44,11 @@ class Trial:
     score: Score
     against: Comparison | None
     lines_per_second: float
+
+    def __repr__(self) -> str:
+        options = self.decoding
+        penalty = f", length penalty {options.length_penalty:g}" if options.beam_size > 1 else ""
+        return f"{type(self).__name__}(beam {options.beam_size}{penalty}: {self.score.brief})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -73,11 +79,20 @@ class Tuning:
 
     Attributes:
         trials: the model's own search first, then the others as they were tried.
-        best: the trial with the best score; between equal ones the smaller beam, then the earlier one.
+        best: the trial with the best score; between equal ones the smaller beam, then the earlier one. Where all are
+            equal, the model's own; a BLEU that comes from smoothing counts as 0.
     """
 
     trials: list[Trial]
     best: Trial
+
+    @property
+    def all_equal(self) -> bool:
+        """Whether no search is better than another."""
+        return len({_rank(trial.score) for trial in self.trials}) == 1
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.trials)} searches, best: {self.best!r})"
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table for people."""
@@ -88,19 +103,24 @@ class Tuning:
         scores = f"{label:>7}  {'95 % interval':>16}  {'against its own':<17}"
         yield f"{'beam':>4}  {'penalty':>10}{columns}  {scores}  lines/s"
         for trial in self.trials:
-            yield f"{trial.row(shares)}{'  best' if trial is self.best else ''}"
+            yield f"{trial.row(shares)}{'  best' if trial is self.best and not self.all_equal else ''}"
+        if self.all_equal and len(self.trials) > 1:
+            yield "all of them score the same on these lines, so the model's own search stays"
+        if self.best.score.note:
+            yield f"{label}: {self.best.score.note}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {"trials": [trial.to_dict() for trial in self.trials], "best": self.best.to_dict()}
+        trials = [trial.to_dict() for trial in self.trials]
+        return {"trials": trials, "best": self.best.to_dict(), "all_equal": self.all_equal}
 
 
 def tune(
     model: Translator | str | Path,
-    source: str | Path,
-    references: str | Path | Sequence[str | Path],
+    source: Texts,
+    references: Answers,
     *,
-    metric: Metric | str = "bleu",
+    metric: Metric | str = AUTO,
     group: bool = False,
     beam_sizes: Sequence[int] = BEAM_SIZES,
     length_penalties: Sequence[float] = LENGTH_PENALTIES,
@@ -120,9 +140,10 @@ def tune(
 
     Args:
         model: a translator, or a run or model directory.
-        source: file of held-out sources.
-        references: file of references, or several such files.
-        metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own.
+        source: a file of held-out sources, or the sources themselves.
+        references: of a file, another file or several; of sources, for each a text or several.
+        metric: a `dragoman.evaluation.Metric`, or the name of one; without a language in the model's own. "auto" is
+            what fits the references: BLEU, chrF or exact match (`fitting_metric`).
         group: lines with the same source are one item with several references.
         beam_sizes: to try.
         length_penalties: alphas to try with each beam larger than 1.
@@ -157,7 +178,7 @@ def try_searches(
     answers: References,
     searches: Sequence[DecodingConfig],
     *,
-    metric: Metric | str = "bleu",
+    metric: Metric | str = AUTO,
     samples: int = 1000,
     report: Callable[[str], None] = silent,
 ) -> Tuning:
@@ -174,8 +195,11 @@ def try_searches(
         ConfigError: the metric or its tokenizer is unknown, or wants another code for the language; or a search asks
             for what the model has not.
     """
-    own, metric = searches[0], Metric.of(metric).in_language(translator.languages.target)
+    own = searches[0]
+    metric, why = resolved(Metric.of(metric).in_language(translator.languages.target), answers)
     metric.check()
+    if why:
+        report(why)
     rising = measure(metric, ["a"], [("a",)]).higher_is_better
     for options in searches:  # what the model cannot do is told before the first search, not after it
         translator.translate_with([], options)
@@ -197,7 +221,13 @@ def try_searches(
         left = (time.perf_counter() - started) / number * (len(searches) - number)
         report(f"{number} of {len(searches)}: {found.label} {found.value:.2f}, about {duration(left)} left")
     sign = 1 if rising else -1
-    return Tuning(trials, max(trials, key=lambda one: (sign * round(one.score.value, 9), -one.decoding.beam_size)))
+    best = max(trials, key=lambda one: (sign * _rank(one.score), -one.decoding.beam_size))
+    tuned = Tuning(trials, best)
+    return replace(tuned, best=trials[0]) if tuned.all_equal else tuned
+
+
+def _rank(score: Score) -> float:
+    return round(score.rank, 9)
 
 
 def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:

@@ -18,6 +18,7 @@ from dragoman.config import DataConfig
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.lines import BadText, Line, ReadCounts, file_hash, scan_lines
+from dragoman.text.opening import COMPRESSED
 
 # Two sides whose lengths differ this much more than usual are worth a look.
 SUSPICIOUS_RATIO = 3.0
@@ -174,19 +175,25 @@ class ParallelCorpus(Corpus):
 
 def guess_language(files: Sequence[str]) -> str | None:
     """Return the two-letter suffix that all files share ("de" of `train.de` and `more.de.gz`, "zh" of `.cn`)."""
-    suffixes = {Path(path.removesuffix(".gz")).suffix[1:].lower() for path in files}
+    suffixes = {Path(_bare(path)).suffix[1:].lower() for path in files}
     suffix = suffixes.pop() if len(suffixes) == 1 else ""
     known = len(suffix) == 2 and suffix.isascii() and suffix.isalpha()
     return LANGUAGE_OF_COUNTRY.get(suffix, suffix) if known else None
 
 
+def _bare(path: str) -> str:
+    """A name without the suffix of a compressed file."""
+    return path.removesuffix(Path(path).suffix) if Path(path).suffix in COMPRESSED else path
+
+
 def _layout(path: str) -> Literal["tsv", "jsonl"]:
-    suffix = Path(path.removesuffix(".gz")).suffix
+    suffix = Path(_bare(path)).suffix
     if suffix == ".tsv":
         return "tsv"
     if suffix == ".jsonl":
         return "jsonl"
-    raise ConfigError("the suffix does not tell the layout", file=path, expected=".tsv or .jsonl, perhaps with .gz")
+    expected = f".tsv or .jsonl, perhaps with {', '.join(COMPRESSED)}"
+    raise ConfigError("the suffix does not tell the layout", file=path, expected=expected)
 
 
 def _split_tabs(line: Line, path: str) -> Pair:

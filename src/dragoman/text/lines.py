@@ -7,20 +7,16 @@ characters, and a file has as many lines as `wc -l` counts (plus one if text fol
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
-import os
-import stat
-import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
 from dragoman.errors import DataError, DragomanError
 from dragoman.pace import silent
+from dragoman.text.opening import open_bytes, open_raw, sort_of
 
 T = TypeVar("T")
 BadText = Literal["stop", "replace", "skip"]
@@ -28,6 +24,8 @@ MAX_LINE_BYTES = 16 * 2**20
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
 _MOST_CHARACTERS = 2 << 20  # of lines that wait for each other
+# How compressed files begin, for those whose name does not say it.
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
 class Line(NamedTuple):
@@ -96,17 +94,17 @@ class ReadCounts:
 
 
 def read_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:
-    """Yield the lines of a UTF-8 text file, streaming; `.gz` files are decompressed.
+    """Yield the lines of a UTF-8 text file, streaming; `.gz`, `.bz2`, `.xz` and `.zst` files are decompressed.
 
     Args:
-        path: a regular file.
+        path: a file; a pipe, or "-" for standard input, is kept on the disk while the process lives, to be read again.
         on_bad_text: what a line with invalid UTF-8 or NUL does: stop with an error, have each bad byte replaced by
             U+FFFD, or be left out (line numbers keep counting the lines of the file).
         counts: filled in with the lines read, replaced and skipped.
 
     Raises:
-        DataError: the file is missing, not regular, not readable, damaged gzip, or (with "stop") has a bad line; names
-            file, line and byte.
+        DataError: the file is missing, a directory, not readable, damaged, has the line ends of old Macs (CR alone), or
+            (with "stop") has a bad line; names file, line and byte.
     """
     for line in scan_lines(path, on_bad_text=on_bad_text, counts=counts):
         if line.problem is None:
@@ -114,9 +112,17 @@ def read_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadC
 
 
 def scan_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:
-    """As `read_lines`, but a skipped line is yielded too, with its `problem`: for files that are read side by side."""
+    """Yield lines as `read_lines`, a skipped one too, with its `problem`: for files that are read side by side.
+
+    Raises:
+        DataError: as for `read_lines`.
+    """
     with open_bytes(path) as stream:
-        yield from scan_stream(stream, str(path), on_bad_text=on_bad_text, counts=counts)
+        for line in scan_stream(stream, str(path), on_bad_text=on_bad_text, counts=counts):
+            if line.number == 1 and line.text.count("\r") > 1 and not cast(BufferedReader, stream).peek(1):
+                found, hint = "one line with CR in it", "convert it: tr '\\r' '\\n' < FILE"
+                raise DataError("lines end in CR alone", file=path, expected="LF", found=found, hint=hint)
+            yield line
 
 
 def scan_stream(
@@ -180,27 +186,12 @@ def _problem(raw: bytes, name: str, number: int, byte: int, wrong: str) -> DataE
     hint = "convert it to UTF-8, or say what becomes of such lines: --on-bad-text replace (or skip)"
     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         hint = "this looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
-    if number == 1 and raw.startswith(b"\x1f\x8b"):
-        hint = "this looks like gzip: decompress it, or let the name of a file end in .gz"
+    for magic, suffix in _MAGIC.items():
+        if number == 1 and raw.startswith(magic):
+            hint = f"this looks like {sort_of(suffix)}: decompress it, or let the name of a file end in {suffix}"
     return DataError(
         "the line is not text", file=name, line=number, byte=byte, expected="UTF-8", found=wrong, hint=hint
     )
-
-
-@contextmanager
-def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
-    """Open a regular file for reading, decompressed if it ends in .gz; a failure while it is open is a DataError."""
-    try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise DataError("not a regular file", file=path, hint="pipe it into standard input where that is read")
-        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as stream:
-            if not Path(path).stat().st_size and str(path).endswith(".gz"):
-                raise EOFError("the file is empty")
-            yield cast(BufferedIOBase, stream)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError("the gzip file is damaged or cut short", file=path, found=error) from error
-    except OSError as error:
-        raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
 def read_texts(
@@ -260,18 +251,13 @@ def count_lines(path: str | Path) -> int:
     """Return how many lines `read_lines` would find in a file, without decoding them.
 
     Raises:
-        DataError: the file is missing, not regular, not readable, or damaged gzip.
+        DataError: the file is missing, not readable, or damaged.
     """
     ends, last = 0, b"\n"
     with open_bytes(path) as stream:
         while block := stream.read(_BLOCK):
             ends, last = ends + block.count(b"\n"), block
     return ends + (not last.endswith(b"\n"))
-
-
-def _unblocked(path: str, flags: int) -> int:
-    """Open without waiting for the other end of a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def file_hash(path: str | Path) -> str:
@@ -281,9 +267,7 @@ def file_hash(path: str | Path) -> str:
         DataError: it cannot be read.
     """
     try:
-        with open(path, "rb", opener=_unblocked) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):  # a device has no end
-                raise DataError("not a regular file", file=path)
+        with open_raw(path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError("cannot read the file", file=path, found=error.strerror) from error

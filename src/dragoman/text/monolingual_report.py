@@ -32,6 +32,7 @@ class TextReport(Report):
         duplicate_lines: exact repetitions of an earlier line, empty ones aside.
         dev: the held-out lines, if there are any.
         test: the test lines, if they were named (only to be compared with training).
+        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
     """
 
     line_count: int
@@ -39,6 +40,9 @@ class TextReport(Report):
     duplicate_lines: int
     dev: HeldOutText | None = None
     test: HeldOutText | None = None
+    drop_duplicates: bool = False
+    drop_overlap: bool = False
+    normalize: str = "none"
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.line_count:,} lines"
@@ -51,18 +55,23 @@ class TextReport(Report):
         lines = max(self.line_count, 1)
         if self.text.empty > 0.05 * lines:
             yield f"{self.text.empty:,} lines are empty: they are left out of training"
-        if self.duplicate_lines > 0.05 * lines:
+        if self.duplicate_lines > 0.05 * lines and not self.drop_duplicates:
             yield f"{self.duplicate_lines:,} lines are exact repetitions: consider drop_duplicates"
-        yield from damage_warnings(self.text)
+        yield from damage_warnings(self.text, normalize=self.normalize)
         for name, part in untrained(self.dev, self.test):
-            if part.in_train > 0.01 * part.lines:
-                yield (
-                    f"{part.in_train:,} {name} lines are in training too: numbers will flatter; consider drop_overlap"
-                )
+            if part.in_train > 0.01 * part.lines and not (name == "held-out" and self.drop_overlap):
+                advice = "consider drop_overlap" if name == "held-out" else "take them out of training"
+                yield f"{part.in_train:,} {name} lines are in training too: numbers will flatter; {advice}"
 
 
 def text_report(
-    train: Iterable[Pair], dev: Iterable[Pair] | None = None, test: Iterable[Pair] | None = None
+    train: Iterable[Pair],
+    dev: Iterable[Pair] | None = None,
+    test: Iterable[Pair] | None = None,
+    *,
+    drop_duplicates: bool = False,
+    drop_overlap: bool = False,
+    normalize: str = "none",
 ) -> TextReport:
     """Read a text once and say what is in it.
 
@@ -72,6 +81,7 @@ def text_report(
         train: the lines (`TextCorpus`).
         dev: held-out lines, compared with the training lines.
         test: test lines, compared likewise.
+        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
 
     Raises:
         DataError: a file cannot be read as text.
@@ -86,6 +96,9 @@ def text_report(
         duplicate_lines=int(counts.sum()) - len(seen),
         dev=None if dev is None else _held_out_report(dev, tally),
         test=None if test is None else _held_out_report(test, tally),
+        drop_duplicates=drop_duplicates,
+        drop_overlap=drop_overlap,
+        normalize=normalize,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ from dragoman.text.side_report import Report, SideReport, SideTally, damage_warn
 from dragoman.text.sides import SideProfiles
 
 _EXAMPLES = 5
+_COLUMNS = frozenset(("source", "target", "src", "tgt", "trg", "input", "output", "source_text", "target_text"))
+_LANGUAGE = re.compile(
+    "(?:ar|bg|bn|cs|da|de|el|en|es|et|fa|fi|fr|he|hi|hu|id|it|ja|ka|kk|ko|lt|lv|mk|mn|nl|no|pl|pt|ro|ru|sk|sl|sr|sv|sw"
+    "|ta|te|th|tr|uk|ur|uz|vi|zh|cn|jp)(?:[-_][a-z]{2,4})?"
+)
 _CHUNK = 5000
 
 
@@ -54,6 +60,8 @@ class CorpusReport(Report):
         swapped: pairs whose two sides were probably exchanged.
         dev: the held-out pairs, if there are any.
         test: the test pairs, if they were named (only to be compared with training).
+        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
+        header: a first line that names the columns, and its file.
     """
 
     pairs: int
@@ -66,6 +74,10 @@ class CorpusReport(Report):
     swapped: Finding
     dev: HeldOutReport | None = None
     test: HeldOutReport | None = None
+    drop_duplicates: bool = False
+    drop_overlap: bool = False
+    normalize: str = "none"
+    header: str | None = None
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.pairs:,} pairs"
@@ -89,7 +101,9 @@ class CorpusReport(Report):
         empty = self.source.empty + self.target.empty
         if empty:
             yield f"{empty:,} lines are empty: their pairs are left out of training"
-        if self.duplicate_pairs > 0.05 * pairs:
+        if self.header is not None:
+            yield f"the first line looks like a header, not a pair: {self.header}; take it out (tail -n +2)"
+        if self.duplicate_pairs > 0.05 * pairs and not self.drop_duplicates:
             yield f"{self.duplicate_pairs:,} pairs are exact repetitions: consider drop_duplicates"
         if self.copies > 0.05 * pairs:
             yield f"{self.copies:,} targets are copies of their source: a model learns to copy"
@@ -97,19 +111,28 @@ class CorpusReport(Report):
             yield f"pairs with an unusual ratio of lengths: {_said(self.length_outliers)}"
         if self.swapped.count > max(2, 0.001 * pairs):
             yield f"source and target are probably exchanged in {_said(self.swapped)}"
-        yield from damage_warnings(self.source, self.target)
+        yield from damage_warnings(self.source, self.target, normalize=self.normalize)
         for name, part in untrained(self.dev, self.test):
             if part.swapped.count > 0.5 * part.pairs:
                 yield f"the {name} files look exchanged: source where target should be"
+            if name == "held-out" and self.drop_overlap:
+                continue
             if part.pair_in_train or part.source_in_train > 0.01 * part.pairs:
+                advice = "consider drop_overlap" if name == "held-out" else "take them out of training"
                 yield (
                     f"{part.source_in_train:,} {name} sources ({part.pair_in_train:,} whole pairs) are in training "
-                    "too: scores will flatter; consider drop_overlap"
+                    f"too: scores will flatter; {advice}"
                 )
 
 
 def corpus_report(
-    train: Iterable[Pair], dev: Iterable[Pair] | None = None, test: Iterable[Pair] | None = None
+    train: Iterable[Pair],
+    dev: Iterable[Pair] | None = None,
+    test: Iterable[Pair] | None = None,
+    *,
+    drop_duplicates: bool = False,
+    drop_overlap: bool = False,
+    normalize: str = "none",
 ) -> CorpusReport:
     """Read a corpus twice and say what is in it.
 
@@ -119,6 +142,7 @@ def corpus_report(
         train: pairs that can be iterated again (`ParallelCorpus`).
         dev: held-out pairs, compared with the training pairs.
         test: test pairs, compared likewise.
+        drop_duplicates, drop_overlap, normalize: the settings, for nothing is said of what they see to.
 
     Raises:
         DataError: a file cannot be read as text.
@@ -143,6 +167,10 @@ def corpus_report(
         swapped=swapped.finding(),
         dev=None if dev is None else _held_out_report(dev, tally),
         test=None if test is None else _held_out_report(test, tally),
+        drop_duplicates=drop_duplicates,
+        drop_overlap=drop_overlap,
+        normalize=normalize,
+        header=tally.header,
     )
 
 
@@ -151,6 +179,7 @@ class _Tally:
 
     def __init__(self, *, keys: bool) -> None:
         self.pairs = self.copies = 0
+        self.header: str | None = None
         self.source, self.target = SideTally(), SideTally()
         self.profiles = SideProfiles()
         self.ratios = array("f")
@@ -159,6 +188,9 @@ class _Tally:
 
     def add(self, pairs: list[Pair]) -> None:
         self.pairs += len(pairs)
+        for pair in pairs:
+            if pair.line == 1 and self.header is None and is_header(pair.source, pair.target):
+                self.header = f"{pair.source!r} and {pair.target!r} ({pair.file})"
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self.profiles.add(sources, targets)
         self.ratios.extend(_log_ratios(sources, targets).tolist())
@@ -178,6 +210,13 @@ class _Tally:
         _, first = np.unique(self._pairs, return_index=True)
         _, targets = np.unique(np.asarray(self._sources)[first], return_counts=True)
         return int((targets > 1).sum())
+
+
+def is_header(source: str, target: str) -> bool:
+    """Return whether two texts name columns, such as `source` and `target`, or `en` and `de`."""
+    names = [text.strip().casefold() for text in (source, target)]
+    known = all(name in _COLUMNS for name in names) or all(_LANGUAGE.fullmatch(name) for name in names)
+    return known and names[0] != names[1]
 
 
 class Keys:

@@ -1,7 +1,8 @@
-"""SentencePiece (BPE or unigram) that gives back exactly the text it was given.
+"""SentencePiece (BPE or unigram) that gives back exactly the text it was given, or that text normalised.
 
 Identity normalisation, bytes for unknown characters and no removal of blanks make SentencePiece lossless but for one
-character: U+2581, by which it writes the blank. That one is escaped here.
+character: U+2581, by which it writes the blank. That one is escaped here. How a model normalises stands in it, as the
+name of its rule: `nmt_nfkc` is done by SentencePiece, the others of `text.normalization` before it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
 from dragoman.files import opened, write_bytes
+from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
 from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
 if TYPE_CHECKING:
@@ -51,23 +53,28 @@ class SentencePieceTokenizer(SpecialIds):
             raise DataError("not a SentencePiece model", file=name, found="an empty file")
         try:
             self._processor: SentencePieceProcessor = SentencePieceProcessor(model_proto=model)
-            self._check(name)
+            self._check(model, name)
         except (RuntimeError, UnicodeDecodeError) as error:  # the second one of a piece that is no text
             raise DataError("not a SentencePiece model", file=name) from error
         self._model = model
         self.kind: Literal["bpe", "unigram"] = "bpe" if _is_bpe(self._processor) else "unigram"
         # Between the special ids and the first byte.
         first = len(special_tokens(mask=self.mask is not None))
-        self._symbols = frozenset(range(first, self._processor.piece_to_id("<0x00>")))
+        self.first_byte: int = self._processor.piece_to_id("<0x00>")
+        self._symbols = frozenset(range(first, self.first_byte))
 
-    def _check(self, name: str | Path) -> None:
-        super().__init__(mask=self._has_specials(mask=True))
+    def _check(self, model: bytes, name: str | Path) -> None:
+        rule = _rule_of(model, name)
+        super().__init__(mask=self._has_specials(mask=True), normalization=rule)
+        if rule == "nmt_nfkc":
+            self._normalized = str  # the model does it
         if not self._has_specials(mask=self.mask is not None):
             expected = f"the first ids are {' '.join(special_tokens(mask=False))}"
             raise DataError("the SentencePiece model has other special ids", file=name, expected=expected)
         self.pieces(range(len(self)))  # each is text
         bytes_of = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
-        if not all(self._processor.is_byte(one) for one in bytes_of) or self.decode(self.encode(_PROBE)) != _PROBE:
+        probed = _unescaped(normalizer(rule)(_PROBE.translate(_ESCAPES)))
+        if not all(self._processor.is_byte(one) for one in bytes_of) or self.decode(self.encode(_PROBE)) != probed:
             raise DataError("the SentencePiece model changes text", file=name, hint="train it with this toolkit")
 
     @classmethod
@@ -80,6 +87,7 @@ class SentencePieceTokenizer(SpecialIds):
         character_coverage: float = 0.9995,
         mask: bool = False,
         symbols: Sequence[str] = (),
+        normalization: Normalization = "none",
     ) -> SentencePieceTokenizer:
         """Learn a model; the same texts give the same bytes.
 
@@ -91,6 +99,7 @@ class SentencePieceTokenizer(SpecialIds):
             character_coverage: share of the characters that get entries of their own; rarer ones are spelled in bytes.
             mask: reserve an id for `<mask>`.
             symbols: texts that are one piece each wherever they stand.
+            normalization: how texts are written alike before they are cut (`text.normalization`).
 
         Raises:
             ConfigError: `vocab_size` does not even hold the characters; says what it must be.
@@ -100,14 +109,15 @@ class SentencePieceTokenizer(SpecialIds):
 
         pad, unk, bos, eos, *more = special_tokens(mask=mask)
         model = io.BytesIO()
-        parts = _Parts(texts)
+        built_in = normalization == "nmt_nfkc"
+        parts = _Parts(map(normalizer("none" if built_in else normalization), texts))
         try:
             SentencePieceTrainer.train(
                 sentence_iterator=parts, model_writer=model, model_type=kind, vocab_size=vocab_size,
                 pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece=pad, unk_piece=unk, bos_piece=bos, eos_piece=eos,
                 control_symbols=more, user_defined_symbols=list(symbols), unk_surface=UNKNOWN_TEXT,
-                normalization_rule_name="identity", byte_fallback=True,
-                remove_extra_whitespaces=False, split_digits=True, character_coverage=character_coverage,
+                normalization_rule_name="nmt_nfkc" if built_in else "identity", byte_fallback=True,
+                remove_extra_whitespaces=built_in, split_digits=True, character_coverage=character_coverage,
                 hard_vocab_limit=False, max_sentence_length=16 * _PART,
                 num_threads=4,  # not the machine's: unigram sums in this order
                 minloglevel=2,
@@ -118,7 +128,7 @@ class SentencePieceTokenizer(SpecialIds):
             raise (parts.error or _explained(error, vocab_size, parts.count)) from error
         if parts.error is not None:
             raise parts.error
-        return cls(model.getvalue())
+        return cls(model.getvalue() + (b"" if built_in or normalization == "none" else _named(normalization)))
 
     def _has_specials(self, *, mask: bool) -> bool:
         tokens = special_tokens(mask=mask)
@@ -137,7 +147,7 @@ class SentencePieceTokenizer(SpecialIds):
         Raises:
             DataError: the text has a lone surrogate, which UTF-8 cannot spell.
         """
-        escaped = text.translate(_ESCAPES)
+        escaped = self._normalized(text).translate(_ESCAPES)
         try:
             return self._processor.encode(escaped.encode("utf-8"))
         except UnicodeEncodeError as error:
@@ -148,7 +158,7 @@ class SentencePieceTokenizer(SpecialIds):
         """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
         control = self.control
         text = self._processor.decode([int(i) for i in ids if i not in control])
-        return _ESCAPED.sub(_unescape, text)
+        return _unescaped(text)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece of each id, as SentencePiece writes it: U+2581 for a blank, `<0x0A>` for a byte."""
@@ -244,8 +254,51 @@ def _explained(error: RuntimeError, vocab_size: int, parts: int) -> DragomanErro
     return DataError("SentencePiece cannot be trained on this text", found=error)
 
 
-def _unescape(match: re.Match[str]) -> str:
-    return "\u2581" if match[1] == "_" else match[1]
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: "\u2581" if match[1] == "_" else match[1], text)
+
+
+def _named(rule: Normalization) -> bytes:
+    """What names the rule of a serialised model that it is appended to: protobuf merges it into `normalizer_spec`."""
+    name = rule.encode()
+    return b"\x1a" + bytes([len(name) + 2]) + b"\x0a" + bytes([len(name)]) + name
+
+
+def _rule_of(model: bytes, file: str | Path) -> Normalization:
+    """The last name of a rule in `normalizer_spec`, field 3 of a serialised model; its own field 1."""
+    names = [name for spec in _fields(model, 3) for name in _fields(spec, 1)]
+    rule = names[-1].decode(errors="replace") if names else "identity"
+    if rule in ("", "identity"):
+        return "none"
+    for known in NORMALIZATIONS:
+        if rule == known:
+            return known
+    expected = ", ".join(("identity", *NORMALIZATIONS))
+    raise DataError("the SentencePiece model normalises in an unknown way", file=file, expected=expected, found=rule)
+
+
+def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
+    """The contents of one field of a serialised protobuf message that SentencePiece has parsed already."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        if key & 7 == 0:
+            _, place = _varint(message, place)
+            continue
+        size, place = _varint(message, place) if key & 7 == 2 else ({1: 8, 5: 4}.get(key & 7, len(message)), place)
+        if key == wanted << 3 | 2:
+            yield message[place : place + size]
+        place += size
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(message):
+        byte = message[place]
+        value, shift, place = value | (byte & 127) << shift, shift + 7, place + 1
+        if byte < 128:
+            break
+    return value, place
 
 
 def _is_bpe(processor: SentencePieceProcessor) -> bool:

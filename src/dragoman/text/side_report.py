@@ -20,6 +20,7 @@ _ODDITIES = {
     "tabs": re.compile(r"\t"),
     "control characters": re.compile("[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]"),
     "invisible characters": re.compile("[\u00ad\u200b\u2060\ufeff]"),
+    "blanks other than the space": re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"),
     "replacement characters": re.compile("\ufffd"),
 }
 _NOT_NFC = "characters that are not composed (NFC)"
@@ -96,7 +97,10 @@ class SideTally:
 
 def side_lines(name: str, side: SideReport) -> Iterator[str]:
     """Yield the report on a side as readable lines."""
-    for unit, lengths in (("characters", side.characters), ("tokens", side.tokens)):
+    units = [("characters", side.characters)]
+    if side.tokens.p95 > 1:  # else it is written without blanks between words
+        units.append(("words between blanks", side.tokens))
+    for unit, lengths in units:
         yield (
             f"{name} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % up to {lengths.p95}, "
             f"longest {lengths.max:,}"
@@ -112,11 +116,17 @@ def untrained(dev: T | None, test: T | None) -> Iterator[tuple[str, T]]:
             yield name, part
 
 
-def damage_warnings(*sides: SideReport) -> Iterator[str]:
-    """Yield a sentence for each sign that the text was damaged before it came here."""
+def damage_warnings(*sides: SideReport, normalize: str = "none") -> Iterator[str]:
+    """Yield a sentence for each sign that the text was damaged before it came here, or is written in several ways."""
     for name in ("control characters", "replacement characters"):
         if count := sum(side.oddities.get(name, 0) for side in sides):
             yield f"{count:,} lines have {name}: the text was probably damaged earlier"
+    if normalize != "none":
+        return
+    for name in ("invisible characters", "blanks other than the space", "blanks at an end", _NOT_NFC):
+        if count := sum(side.oddities.get(name, 0) for side in sides):
+            rule = "nfc" if name == _NOT_NFC else "blanks"
+            yield f"{count:,} lines have {name}: tokenizer.normalize = {rule} writes them alike"
 
 
 def _lengths(counts: Counter[int]) -> Lengths:

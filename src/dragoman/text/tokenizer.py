@@ -10,6 +10,7 @@ from typing import Literal, Protocol, runtime_checkable
 from dragoman.errors import ConfigError
 from dragoman.sequences.source import MASK_ID, Specials
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
+from dragoman.text.normalization import Normalization, normalizer
 
 PAD, UNK, BOS, EOS, _ = SPECIAL_IDS
 MASK = MASK_ID
@@ -34,6 +35,11 @@ class Tokenizer(Protocol):
     @property
     def kind(self) -> Kind:
         """How texts are cut."""
+        ...
+
+    @property
+    def normalization(self) -> Normalization:
+        """How texts are written alike before they are cut."""
         ...
 
     @property
@@ -88,11 +94,13 @@ class Tokenizer(Protocol):
 
 
 class SpecialIds:
-    """The special ids as attributes, shared by every tokenizer."""
+    """What every tokenizer has: the special ids as attributes, and how it normalises."""
 
     pad, unk, bos, eos = PAD, UNK, BOS, EOS
 
-    def __init__(self, *, mask: bool = False) -> None:
+    def __init__(self, *, mask: bool = False, normalization: Normalization = "none") -> None:
+        self.normalization: Normalization = normalization
+        self._normalized = normalizer(normalization)
         self.mask: int | None = MASK if mask else None
         self.specials = Specials(PAD, UNK, BOS, EOS, self.mask)
 

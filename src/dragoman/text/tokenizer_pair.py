@@ -62,7 +62,8 @@ class TokenizerPair:
             text: any.
             most: so many tokens of it are wanted at most; far beyond them the text is not even looked at.
         """
-        return self.source_of(self.source.encode(text if most is None else self._cut(text, most)))
+        ids = self.source.encode(text if most is None else self._cut(text, most))
+        return self.source_of(ids) if ids else Source(())
 
     def _cut(self, text: str, tokens: int) -> str:
         """A text that still has more than so many tokens, if it had."""
@@ -93,10 +94,11 @@ class TokenizerPair:
         """Return whether models can share outputs and sources: the same pieces on either side, and the same matches."""
         return self._facts() == other._facts()
 
-    def _facts(self) -> tuple[list[str], list[str], tuple[int, str] | None]:
+    def _facts(self) -> tuple[object, ...]:
         source, target, matching = self.source, self.target, self.matching
         matches = None if matching is None else (matching.count, matching.sha256)
-        return source.pieces(range(len(source))), target.pieces(range(len(target))), matches
+        rules = source.normalization, target.normalization
+        return source.pieces(range(len(source))), target.pieces(range(len(target))), rules, matches
 
     def without_matches(self) -> TokenizerPair:
         """Return tokenizers of the texts alone, without fuzzy matches."""
@@ -220,7 +222,7 @@ class TokenizerPair:
             return cls(source, target, Matching.load(folder / MATCHES, source, target))
 
 
-def tokenizer_files() -> tuple[str, ...]:
+def all_tokenizer_files() -> tuple[str, ...]:
     """Return the names of all files that tokenizers may lie in."""
     return (*(f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")), MATCHES)
 
@@ -229,8 +231,13 @@ def _file_name(tokenizer: Tokenizer, side: str) -> str:
     return f"vocabulary{side}.json" if tokenizer.kind in ("word", "character") else f"tokenizer{side}.model"
 
 
+def tokenizer_files(folder: Path) -> set[str]:
+    """Return the names of the files of a directory that hold its tokenizers, and what sources are read with."""
+    return _present(folder) | ({MATCHES} if (folder / MATCHES).is_file() else set())
+
+
 def _present(folder: Path) -> set[str]:
-    return {name for name in tokenizer_files() if name != MATCHES and os.path.lexists(folder / name)}
+    return {name for name in all_tokenizer_files() if name != MATCHES and os.path.lexists(folder / name)}
 
 
 def _load(folder: Path, side: str) -> Tokenizer | None:

@@ -9,6 +9,7 @@ from dragoman.config import TokenizerConfig
 from dragoman.errors import ConfigError
 from dragoman.text.choices import TextStatistics, choose_joint, choose_kind, choose_vocab_size
 from dragoman.text.corpus import Pair
+from dragoman.text.normalization import Normalization, normalizer, target_normalization
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from dragoman.text.tokenizer import Kind, Tokenizer, check_symbols
 from dragoman.text.vocabulary import Vocabulary
@@ -27,10 +28,11 @@ def train_sides(
             joined.
         DataError: there is no text.
     """
-    sides = TextStatistics(), TextStatistics()
+    rules = config.normalize, target_normalization(config.normalize)
+    sides, plain = (TextStatistics(), TextStatistics()), [normalizer(rule) for rule in rules]
     for pair in pairs:
-        sides[0].add(pair.source)
-        sides[1].add(pair.target)
+        sides[0].add(plain[0](pair.source))
+        sides[1].add(plain[1](pair.target))
     wanted = (config.kind, config.target_kind or config.kind)
     kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
     _check_meant(config, kinds)
@@ -46,11 +48,11 @@ def train_sides(
     if joint:
         both = sides[0].merged(sides[1])
         texts = (text for pair in pairs for text in (pair.source, pair.target))
-        tokenizer = _train(kinds[0], texts, both, config, mask, together=2)
+        tokenizer = _train(kinds[0], texts, both, config, mask, rules[0], together=2)
         report(f"tokenizer: one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides")
         return tokenizer, tokenizer
-    source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask)
-    target = _train(kinds[1], (pair.target for pair in pairs), sides[1], config, mask)
+    source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask, rules[0])
+    target = _train(kinds[1], (pair.target for pair in pairs), sides[1], config, mask, rules[1])
     report(f"tokenizers: {source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)")
     return source, target
 
@@ -64,13 +66,14 @@ def train_target(
         ConfigError: the vocabulary size asked for does not hold the characters.
         DataError: there is no text.
     """
-    statistics = TextStatistics()
+    rule, statistics = target_normalization(config.normalize), TextStatistics()
+    plain = normalizer(rule)
     for line in lines:
-        statistics.add(line.target)
+        statistics.add(plain(line.target))
     wanted = config.target_kind or config.kind
     kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
     _check_meant(config, [kind])
-    tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask)
+    tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask, rule)
     report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
     return tokenizer
 
@@ -95,6 +98,7 @@ def _train(
     statistics: TextStatistics,
     config: TokenizerConfig,
     mask: bool,
+    rule: Normalization,
     together: int = 1,
 ) -> Tokenizer:
     """A tokenizer of one kind; of a large corpus it sees a sample, which has both sides of a pair: `together` = 2."""
@@ -105,11 +109,13 @@ def _train(
         raise ConfigError("a character vocabulary has no longer entries", found=", ".join(symbols), hint=hint)
     if kind in ("word", "character"):
         size = config.vocab_size
-        return Vocabulary.train(kind, texts, min_count=config.min_count, size=size, mask=mask, symbols=symbols)
+        return Vocabulary.train(
+            kind, texts, min_count=config.min_count, size=size, mask=mask, symbols=symbols, normalization=rule
+        )
     coverage = config.character_coverage
     size = config.vocab_size or choose_vocab_size(statistics, character_coverage=coverage)
     stride = math.ceil(statistics.lines / MAX_TRAINING_LINES) or 1
     sample = (text for i, text in enumerate(texts) if i // together % stride == 0)
     return SentencePieceTokenizer.train(
-        kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols
+        kind, sample, vocab_size=size, character_coverage=coverage, mask=mask, symbols=symbols, normalization=rule
     )

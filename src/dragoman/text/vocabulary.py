@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dragoman.errors import DataError, ModelError
 from dragoman.files import opened, write_bytes
+from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
 from dragoman.text.tokenizer import MASK, MASK_TOKEN, SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
 FORMAT = 1
@@ -28,10 +29,13 @@ class Vocabulary(SpecialIds):
     Args:
         kind: "word" or "character".
         tokens: the tokens in id order, special ones first.
+        normalization: how texts are written alike before they are cut (`text.normalization`).
     """
 
-    def __init__(self, kind: Literal["word", "character"], tokens: Sequence[str]) -> None:
-        super().__init__(mask=len(tokens) > MASK and tokens[MASK] == MASK_TOKEN)
+    def __init__(
+        self, kind: Literal["word", "character"], tokens: Sequence[str], normalization: Normalization = "none"
+    ) -> None:
+        super().__init__(mask=len(tokens) > MASK and tokens[MASK] == MASK_TOKEN, normalization=normalization)
         self.kind: Literal["word", "character"] = kind
         self._tokens = list(tokens)
         specials = special_tokens(mask=self.mask is not None)
@@ -47,6 +51,7 @@ class Vocabulary(SpecialIds):
         size: int | None = None,
         mask: bool = False,
         symbols: Sequence[str] = (),
+        normalization: Normalization = "none",
     ) -> Vocabulary:
         """Make the vocabulary of some texts, most frequent tokens first.
 
@@ -57,24 +62,45 @@ class Vocabulary(SpecialIds):
             size: at most so many entries, specials included.
             mask: reserve an id for `<mask>`.
             symbols: words that are in it, however rare.
+            normalization: as for the class.
         """
         specials = special_tokens(mask=mask)
         counts: Counter[str] = Counter()
-        for text in texts:
+        for text in map(normalizer(normalization), texts):
             counts.update(text.split() if kind == "word" else text)
         for known in (*special_tokens(mask=True), *symbols):
             del counts[known]
         frequent = [token for token, count in counts.items() if count >= min_count]
         frequent.sort(key=lambda token: (-counts[token], token))
         always = (*specials, *symbols)
-        return cls(kind, [*always, *frequent][: None if size is None else max(size, len(always))])
+        return cls(kind, [*always, *frequent][: None if size is None else max(size, len(always))], normalization)
+
+    def extended(self, texts: Iterable[str], *, min_count: int = 1) -> Vocabulary:
+        """Return the same vocabulary, every id as it was, with what it lacks of some texts appended by frequency.
+
+        Args:
+            texts: what to count.
+            min_count: rarer tokens stay unknown.
+        """
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(token for token in (text.split() if self.kind == "word" else text) if token not in self._ids)
+        for known in special_tokens(mask=True):
+            del counts[known]
+        new = [token for token, count in counts.items() if count >= min_count]
+        return Vocabulary(self.kind, [*self._tokens, *sorted(new, key=lambda token: (-counts[token], token))])
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without framing."""
-        return [self._ids.get(token, UNK) for token in (text.split() if self.kind == "word" else text)]
+        return [self._ids.get(token, UNK) for token in self.cut(text)]
+
+    def cut(self, text: str) -> list[str]:
+        """Return the words or characters of a text, normalised: one for each id."""
+        text = self._normalized(text)
+        return text.split() if self.kind == "word" else list(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
@@ -93,7 +119,9 @@ class Vocabulary(SpecialIds):
             DataError: it would be too large to be loaded again.
         """
         tokens = {token: i for i, token in enumerate(self._tokens)}
-        text = json.dumps({"format": FORMAT, "kind": self.kind, "tokens": tokens}, ensure_ascii=False, indent=0)
+        rule = {} if self.normalization == "none" else {"normalization": self.normalization}
+        tree = {"format": FORMAT, "kind": self.kind, **rule, "tokens": tokens}
+        text = json.dumps(tree, ensure_ascii=False, indent=0)
         data = (text + "\n").encode("utf-8")
         if len(data) > MAX_FILE_BYTES:
             raise DataError(
@@ -120,7 +148,11 @@ class Vocabulary(SpecialIds):
             raise DataError("unknown kind of vocabulary", file=path, expected="word or character", found=repr(kind))
         tokens = _in_id_order(tree.get("tokens"), path)
         _check_texts(kind, tokens, path)
-        return cls(kind, tokens)
+        rule = tree.get("normalization", "none")
+        if rule not in NORMALIZATIONS:
+            expected = ", ".join(NORMALIZATIONS)
+            raise DataError("unknown normalization", file=path, expected=expected, found=repr(rule)[:80])
+        return cls(kind, tokens, rule)
 
 
 def _read_json(path: str | Path) -> dict[str, Any]:

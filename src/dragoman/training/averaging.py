@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import SETTINGS_FILE
+from dragoman.config import SETTINGS_FILE, make_config, read_toml
 from dragoman.data.prepare import PREPARED
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
@@ -17,7 +18,7 @@ from dragoman.models import load_pretrained
 from dragoman.models.description import load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
-from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint
+from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
 
 _UPDATES = "updates"
 
@@ -49,8 +50,45 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
     return {name: sums[name].div_(len(paths)).to(last[name].dtype) if name in sums else last[name] for name in last}
 
 
-def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
+@dataclass(frozen=True)
+class AveragedRun:
+    """A model directory that was made by averaging; its path, wherever one is taken.
+
+    Attributes:
+        directory: of the model.
+        steps: of the checkpoints whose weights it has, oldest first.
+    """
+
+    directory: Path
+    steps: tuple[int, ...]
+
+    def __fspath__(self) -> str:
+        return str(self.directory)
+
+
+def last_saves(directory: Path, every: int | None) -> list[Path]:
+    """Return the newest checkpoint and those saved right before it, oldest first; not a best one kept from long ago.
+
+    Args:
+        directory: the checkpoints of a run.
+        every: updates between two saves, at most; all checkpoints are returned if None.
+    """
+    paths = list_checkpoints(directory)
+    first = len(paths) - 1
+    while first > 0 and (every is None or step_of(paths[first]) - step_of(paths[first - 1]) <= every):
+        first -= 1
+    return paths[max(0, first) :]
+
+
+def named_steps(paths: Sequence[Path]) -> str:
+    """Return the steps of checkpoints in words."""
+    return f"{'step' if len(paths) == 1 else 'steps'} {', '.join(f'{step_of(path):,}' for path in paths)}"
+
+
+def average(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
     """Write a model directory whose weights are the average of a run's last checkpoints (paper section 6.1).
+
+    They are those of consecutive saves: a best checkpoint that is kept from long ago is none of the last.
 
     Args:
         directory: the run.
@@ -70,20 +108,30 @@ def average_run(directory: str | Path, last: int, out: str | Path) -> Path:
         raise ModelError("a Markov model has no checkpoints to average", file=directory)
     if not (directory / CHECKPOINTS).is_dir():
         raise ModelError("no run here", file=directory, expected=f"a directory {CHECKPOINTS}")
-    paths = list_checkpoints(directory / CHECKPOINTS)
+    paths = last_saves(directory / CHECKPOINTS, _longest_gap(directory))
     if len(paths) < last:
         raise ModelError(
-            "there are not so many checkpoints", file=directory, expected=last, found=len(paths),
-            hint="training.keep_last says how many a run keeps",
+            "there are not so many checkpoints of consecutive saves", file=directory, expected=last,
+            found=f"only {len(paths)}" + (f", of {named_steps(paths)}" if paths else ""),
+            hint="training.keep_last says how many a run keeps besides the best",
         )  # fmt: skip
+    paths = paths[-last:]
     pretrained = load_pretrained(directory)
     tokenizers = load_tokenizers(directory, pretrained.config)
-    weights = average_checkpoints(paths[-last:])
+    weights = average_checkpoints(paths)
     fill(pretrained.model, weights)  # what is tied is one tensor again
     save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
     save_tokenizers(out, tokenizers)
     save_weights(out, pretrained.model)
-    return out
+    return AveragedRun(out, tuple(map(step_of, paths)))
+
+
+def _longest_gap(directory: Path) -> int | None:
+    """Updates between two saves of a run, at most; None where it has no settings."""
+    if not (directory / SETTINGS_FILE).exists():
+        return None
+    settings = make_config(read_toml(directory / SETTINGS_FILE))
+    return settings.training.save_every or settings.validation.every
 
 
 def _check_alike(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path | None = None) -> None:

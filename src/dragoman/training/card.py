@@ -16,8 +16,11 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ModelError
+from dragoman.evaluation import doubt_size
 from dragoman.files import json_text, opened, write_bytes
 from dragoman.models.description import DATASTORE
+from dragoman.runs.curves import CURVES
+from dragoman.runs.hub import card_head
 from dragoman.studies import Trial, Tuning
 from dragoman.text.tokenizer_pair import MATCHES
 from dragoman.training.progress import Progress
@@ -71,6 +74,8 @@ KINDS = {
 _REMEMBERED = f"""While it translates it looks up the states of its training pairs, in `{DATASTORE}`: who has that file
 has their targets. Of the numbers above only those of a search that was tried were found with it.
 """
+_PICTURE = f"""![Loss, score on held-out lines and learning rate while it was trained]({CURVES})
+"""
 _BOTH_DIRECTIONS = """ Targets were learned right to
 left too{}, and what a beam finds is ranked by both directions."""
 # How a card begins to tell of its search, and what comes after that.
@@ -102,14 +107,24 @@ def write_card(
         tuned: what the searches that were tried reached.
     """
     sections = [
+        _hub_head(directory, config, data, result),
         _head(directory, config, data, kept),
         _scores(config, data, result, tuned),
+        *([_PICTURE] if (directory / CURVES).exists() else []),
         _use(config, directory),
         data_section(data),
         *([_REMEMBERED] if config.training.datastore else []),
         _training(config, data, progress, command),
     ]
     write_bytes(directory / "README.md", "\n".join(sections).encode())
+
+
+def _hub_head(directory: Path, config: TrainConfig, data: Prepared, result: Validation) -> str:
+    scores = result.scores or {"loss": result.loss, "accuracy": 100 * result.accuracy}
+    return card_head(
+        directory.resolve().name, config.model.family, data.languages, scores, result.signatures,
+        lines=len(data.dev), license_name=config.training.license,
+    )  # fmt: skip
 
 
 def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> str:
@@ -149,6 +164,8 @@ def _scores(config: TrainConfig, data: Prepared, result: Validation, tuned: Tuni
             f"| token accuracy | {100 * result.accuracy:.2f} | {kind.accuracy} |",
             f"| loss on training {unit} | {result.training_loss:.4f} | the same, of {MOST_TRAINING_PAIRS:,} at most |",
             *([told] if some else []),
+            *(f"\nOf {name}: {note}." for name, note in result.notes.items()),
+            *([f"\nMind that {size}."] if rows and (size := doubt_size(len(result.hypotheses))) else []),
             *([_cut(config, result)] if result.cut else []),
             *([] if tuned is None else [_search(config, tuned)]),
             f"{_FLATTERS} {unit} also chose the weights, so these numbers flatter a little; judge on other text",

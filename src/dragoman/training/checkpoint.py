@@ -253,6 +253,11 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return [path for _, current, path in _candidates(directory) if current]
 
 
+def step_of(path: Path) -> int:
+    """Return the step that a checkpoint is named after."""
+    return int(path.name.rpartition("-")[2])
+
+
 def newest_checkpoint(directory: Path, report: Report | None = None) -> Path | None:
     """Return the newest checkpoint that verifies; None if there is none at all. Changes nothing on the disk.
 

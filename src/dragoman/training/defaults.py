@@ -13,9 +13,12 @@ The learning rate rises for a tenth of the run, for 300 updates at least (a quar
 cosine to nearly 0 at its end. Its peak is 0.768 / d_model for text and half of that for sequences of symbols, at most
 6e-3. So Muon trains the models of pairs in runs of 1,000 updates or more, with a weight decay of 0.5 below a million
 tokens, where the matrices of text go at twice the rate, and Adam all others. What is judged and kept is a moving
-average of the weights over about the last eighth of the updates, a thousand at most. Where `max_minutes` ends the run
-no update is known to be the last: then Adam trains along inverse_sqrt with a peak of 1e-3. That is the peak of post
-norm too, with which nothing was tried.
+average of the weights over about the last eighth of the updates, a thousand at most. The peak of post norm is 1e-3:
+nothing was tried with it.
+
+`max_epochs` and `max_minutes` become a number of updates before these choices are made. A model that has learned
+already (`init_from`) is trained gently: few epochs of Adam without decay, at a small rate that rises for a tenth of
+them (`planning.gentle`).
 
 The runs that this came from are in the guide (`docs/en/measured.md`).
 """
@@ -29,17 +32,20 @@ from dataclasses import dataclass
 import torch
 
 from dragoman.config import ModelConfig, TrainConfig
-from dragoman.data import Prepared
+from dragoman.data import Prepared, plan_epoch
 from dragoman.errors import ConfigError
+from dragoman.evaluation import fitting_metric
 from dragoman.models import build_model
 from dragoman.models.blueprint import count_numbers
 from dragoman.models.draft import blueprint_of
+from dragoman.optimizers.muon import matrices_of, orthogonal_operations
+from dragoman.planning import gentle
+from dragoman.planning.fine_tuning import LEAST_UPDATES, LONGEST_WARMUP, VALIDATIONS
 from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
-from dragoman.training.muon import matrices_of, orthogonal_operations
 from dragoman.training.precision import choose_precision, operations_per_second
-from dragoman.training.tasks import task_of
+from dragoman.training.tasks import dev_bleu, task_of
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ TEXT_LENGTH_PENALTY = 1.0
 LENGTH_PENALTIES, FEWEST_LINES = (0.6, 1.0, 1.4, 1.8), 100
 # Updates that the moving average of the weights reaches back, at most.
 LONGEST_SPAN = 1000
+# Validations of a run whose time is given, if they are quick.
+TIMED_VALIDATIONS = 5
 # Seconds an update takes however little it computes.
 CALLS_PER_UPDATE = 0.01
 
@@ -151,7 +159,9 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     else:
         _choose_for_text(choices)
     epochs = size.symbol_epochs if symbols else size.epochs
-    _choose_training(choices, tokens, epochs, device, longer=_longer(data, tokens))
+    if config.training.init_from is not None:
+        epochs = _choose_gently(choices, len(data.train))
+    _choose_training(choices, data, tokens, epochs, device)
     _choose_rates(choices, symbols=symbols)
     _choose_optimizer(choices, decays=pairs and tokens < DECAY_BELOW, symbols=symbols)
     if (metric := choices.config.validation.metric) not in task.metrics:
@@ -187,7 +197,11 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
         choices.choose("model", "learns more than sinusoids on Tatoeba and Multi30k", {"positions": "rotary"})
     choices.choose("training", "as in the paper", {"label_smoothing": 0.1})
     _choose_directions(choices, data, size, symbols=symbols)
-    metric, why = ("exact", "the target is a sequence of symbols") if symbols else ("bleu", "the target is text")
+    metric, why = "exact", "the target is a sequence of symbols"
+    if not symbols:
+        judged = data.dev_target[: choices.config.validation.max_sentences]
+        fitting, why = fitting_metric([(line,) for line in judged], dev_bleu(choices.config))
+        metric = fitting.name
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding
     if not symbols and decoding.leaves_penalty_open:
@@ -201,7 +215,7 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
 
 def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
     source, target = data.tokenizers.source, data.tokenizers.target
-    tried = size.both_directions and choices.config.decoding.is_beam_search and not choices.config.training.max_minutes
+    tried = size.both_directions and choices.config.decoding.is_beam_search
     if choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
     elif not symbols and tried:
@@ -250,7 +264,8 @@ def _longer(data: Prepared, tokens: int) -> float:
     return max(1.0, (int(data.train.source_lengths.sum()) + len(data.train)) / tokens)
 
 
-def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.device, *, longer: float = 1.0) -> None:
+def _choose_training(choices: _Choices, data: Prepared, tokens: int, epochs: int, device: torch.device) -> None:
+    longer = _longer(data, tokens)
     least, most = (1024 if tokens < SIZES[0].below else 2048, 4096) if device.type == "cpu" else (4096, 16384)
     batch = min(max(tokens // 150 // 256 * 256, least), most)
     precision, why = choose_precision(choices.config.model.d_model or 0, device)
@@ -260,25 +275,57 @@ def _choose_training(choices: _Choices, tokens: int, epochs: int, device: torch.
     choices.choose("training", f"for some 150 updates an epoch, {bounds}{and_longer}", {"batch_tokens": batch})
     training = choices.config.training
     updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate)))
-    steps = max(1000, epochs * updates)
-    least_steps = ", 1,000 updates at least" if steps > epochs * updates else ""
+    goes_on = training.init_from is not None
+    least = LEAST_UPDATES if goes_on else 1000
+    steps = max(least, epochs * updates)
+    least_steps = f", {least:,} updates at least" if steps > epochs * updates else ""
     why = f"{steps / updates:.0f} epochs of {updates} updates{least_steps}"
     choices.choose("training", why, {"max_steps": steps})
+    if training.max_epochs is not None:
+        _limit_epochs(choices, data)
     choices.choose("training", "validations without a better one", {"patience": 10})
+    if goes_on or training.max_minutes:
+        parts = VALIDATIONS if goes_on else TIMED_VALIDATIONS
+        every = max(1, (choices.config.training.max_steps or steps) // parts)
+        choices.choose("validation", f"{parts} times in the run", {"every": every})
     every = min(max(updates, 100), 2000)
     choices.choose("validation", "about once an epoch, 100 to 2,000 updates", {"every": every})
+
+
+def _choose_gently(choices: _Choices, pairs: int) -> int:
+    """What keeps a model that has learned already from forgetting it; the epochs, which are few."""
+    chosen, base = gentle(choices.config.model.d_model or 1, pairs), choices.config.training.init_from
+    why = f"gently, for {base} has learned already"
+    choices.choose("training", why, {"optimizer": "adam", "weight_decay": 0.0})
+    if choices.config.training.schedule != "paper":
+        why = f"gently, by d_model and {pairs:,} {'pairs' if choices.config.model.learns_pairs else 'lines'}"
+        choices.choose("training", why, {"learning_rate": chosen.rate})
+    return chosen.epochs
+
+
+def _limit_epochs(choices: _Choices, data: Prepared) -> None:
+    """The updates of `max_epochs`, where they are fewer than otherwise or nothing else is said."""
+    training, lengths = choices.config.training, (data.train.source_lengths, data.train.target_lengths)
+    assert training.max_epochs is not None
+    assert training.batch_tokens is not None
+    accumulate, seed = training.accumulate, training.seed
+    plan = plan_epoch(*lengths, batch_tokens=training.batch_tokens, seed=seed, epoch=0, accumulate=accumulate)
+    steps = max(1, math.ceil(training.max_epochs * len(plan) - 1e-9))
+    made = [choice for choice in choices.made if choice.key == "training.max_steps"]
+    if made or steps < (training.max_steps or steps):
+        choices.made = [choice for choice in choices.made if choice not in made]
+        choices.change("training", f"{training.max_epochs:g} epochs of {len(plan):,} updates", {"max_steps": steps})
 
 
 def _choose_rates(choices: _Choices, *, symbols: bool) -> None:
     """Schedule, its peak, and the moving average, once the number of updates is known."""
     training, model = choices.config.training, choices.config.model
     steps = training.max_steps or 1
-    if training.max_minutes:
-        choices.choose("training", "no update is known to be the last", {"schedule": "inverse_sqrt"})
-    else:
-        choices.choose("training", "ends near 0 at the last update", {"schedule": "cosine"})
+    choices.choose("training", "ends near 0 at the last update", {"schedule": "cosine"})
     warmup = min(4000, max(LEAST_WARMUP, steps // 10), steps // 4)
     why = f"a tenth of the run, {LEAST_WARMUP} at least, but no more than a quarter"
+    if training.init_from is not None:
+        warmup, why = min(LONGEST_WARMUP, steps // 10), f"a tenth of the run, {LONGEST_WARMUP} at most"
     choices.choose("training", why, {"warmup_steps": warmup})
     rate, why = 1e-3, "holds at these sizes"
     if choices.config.training.schedule == "paper":

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from dragoman.config import TrainConfig
@@ -18,7 +19,7 @@ from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Progress, diverged
 from dragoman.training.signals import StopSignals
 from dragoman.training.tasks import Model
-from dragoman.training.validate import Validation, validate
+from dragoman.training.validate import ORDER, Validation, validate
 
 HYPOTHESES = "hypotheses"  # where outputs of validations lie
 
@@ -51,6 +52,7 @@ class Judge:
         self.model, self.data, self.config, self.directory = model, data, config, directory
         self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
         self.metric = config.validation.metric or "loss"
+        self.best: Validation | None = None  # of this start of the run
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
@@ -60,8 +62,8 @@ class Judge:
         """Validate the model as it is."""
         return validate(self.model, self.data, self.config, self.autocast)
 
-    def judge(self, progress: Progress, stop: StopSignals) -> bool:
-        """Validate, keep the weights if they are the best so far, and say so; whether they are.
+    def judge(self, progress: Progress, stop: StopSignals, as_best: str = "best so far") -> bool:
+        """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are.
 
         Raises:
             DivergenceError: the model gives NaN.
@@ -78,12 +80,13 @@ class Judge:
             better = best and self.attempts.write("weights", lambda: save_weights(self.directory, self.model))
         progress.validated = progress.step
         if better:
+            remark = as_best + self.decided_by(result, progress)
             self.set_best(result, progress)
             progress.worse_in_a_row = 0
         else:
-            progress.worse_in_a_row += 1
-        not_kept = "better, but could not be written" if best else f"best was step {progress.best_step:,}"
-        remark = "best so far" if better else not_kept
+            remark = "better, but could not be written" if best else f"best was step {progress.best_step:,}"
+            progress.worse_in_a_row += not self.is_blind(result, progress)
+        progress.lowest_loss = min(result.loss, progress.lowest_loss or math.inf)
         self.keep(result, progress.step, f"step-{progress.step:08d}", remark)
         self.log.event("timing", progress.step, {"validation_seconds": round(time.perf_counter() - began, 3)})
         if self.is_out_of_patience(progress):
@@ -96,17 +99,40 @@ class Judge:
         return 0 < patience <= progress.worse_in_a_row
 
     def is_better(self, result: Validation, progress: Progress) -> bool:
-        """Return whether a validation beats the best; of equal values the smaller loss wins, NaN never does."""
-        value = result.value(self.metric)
-        if math.isnan(value) or math.isnan(result.loss):
+        """Return whether a validation beats the best by `Validation.rank`; NaN never does."""
+        if math.isnan(result.value(self.metric)) or math.isnan(result.loss):
             return False
-        best, best_loss = progress.best, progress.best_loss
-        return best is None or best_loss is None or (value, -result.loss) > (best, -best_loss)
+        best = self.best_rank(result, progress)
+        return best is None or result.rank(self.metric) > best
+
+    def best_rank(self, result: Validation, progress: Progress) -> tuple[float, ...] | None:
+        """Return the rank of the best validation; of what it does not know it is like `result`."""
+        if progress.best is None or progress.best_loss is None:
+            return None
+        if progress.best_rank is not None:
+            return tuple(progress.best_rank)
+        # A checkpoint from before there were ranks.
+        scores = {**result.scores, self.metric: progress.best}
+        return replace(result, scores=scores, loss=progress.best_loss, smoothed=frozenset()).rank(self.metric)
+
+    def decided_by(self, result: Validation, progress: Progress) -> str:
+        """Return by what a validation is better than the best, as words to be added; none where the metric tells."""
+        rank, best = result.rank(self.metric), self.best_rank(result, progress)
+        names = (*ORDER[self.metric], "loss")
+        decides = next((name for name, its, other in zip(names, rank, best or (), strict=False) if its != other), "")
+        return "" if decides in ("", self.metric) else f", by {decides}"
+
+    def is_blind(self, result: Validation, progress: Progress) -> bool:
+        """Return whether the metric is still at its floor while the loss falls: that must not use up patience."""
+        falls = result.loss < (progress.lowest_loss or math.inf)
+        return self.metric != "loss" and result.rank(self.metric)[0] == 0 and falls
 
     def set_best(self, result: Validation, progress: Progress, averaged: int = 0) -> None:
         """Take a validation, perhaps one of the average of some checkpoints, as the one to beat."""
         progress.best, progress.best_loss = result.value(self.metric), result.loss
+        progress.best_rank = list(result.rank(self.metric))
         progress.best_step, progress.averaged = progress.step, averaged
+        self.best = result
 
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""

@@ -77,3 +77,20 @@ def _holder(descriptor: int) -> str | None:
         return f"process {note['pid']} on {note['host']}, since {note['started']}"
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def is_locked(directory: Path) -> bool:
+    """Return whether a process trains into a directory just now."""
+    try:
+        descriptor = os.open(directory / RunLock.NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)  # and with it the lock
+    return False

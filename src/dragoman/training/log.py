@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
 from dragoman.files import json_text, open_append, opened, remove, write_bytes
+from dragoman.runs.history import METRICS, TEXT
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from torch.utils.tensorboard import SummaryWriter
 
-METRICS, TEXT, BOARD = "metrics.jsonl", "train.log", "tensorboard"
+    from dragoman.training.watching import Watch
+
+BOARD = "tensorboard"
 
 
 class RunLog:
@@ -28,10 +31,13 @@ class RunLog:
         directory: the run.
         quiet: keep standard error free.
         tensorboard: also write event files.
+        watch: hands what happens to a Python program.
     """
 
-    def __init__(self, directory: Path, *, quiet: bool = False, tensorboard: bool = False) -> None:
-        self.directory, self.quiet = directory, quiet
+    def __init__(
+        self, directory: Path, *, quiet: bool = False, tensorboard: bool = False, watch: Watch | None = None
+    ) -> None:
+        self.directory, self.quiet, self.watch = directory, quiet, watch
         self._metrics: TextIO | None = None
         self._text: TextIO | None = None
         self._board: SummaryWriter | None = _tensorboard(directory) if tensorboard else None
@@ -81,6 +87,8 @@ class RunLog:
             for key, value in values.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{name}/{key}", value, step)
+        if self.watch is not None:
+            self.watch.tell_line(name, step, values)
 
     def _write(self, file: TextIO | None, text: str) -> None:
         """A full disk loses a line of the log, not the training."""
@@ -136,10 +144,10 @@ class RunLog:
         self._task = self._progress.add_task("training", total=total, completed=done, status="")
         self._progress.start()
 
-    def advance(self, done: int, status: str | None = None) -> None:
-        """Move the bar to `done` updates."""
+    def advance(self, done: int, status: str | None = None, total: int | None = None) -> None:
+        """Move the bar to `done` updates, of `total` if that has changed."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done)
+            self._progress.update(self._task, completed=done, total=total)
             if status is not None:
                 self._progress.update(self._task, status=status)
 

@@ -29,6 +29,7 @@ from dragoman.markov.table import MAX_VOCAB
 from dragoman.models import Languages
 from dragoman.models.description import save_config, save_tokenizers
 from dragoman.pace import duration
+from dragoman.runs.hub import card_head
 from dragoman.training.card import data_section, typed_command, versions
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
@@ -211,7 +212,13 @@ def _card(
 ) -> str:
     name, tokenizer = directory.resolve().name, data.tokenizers.target
     quoted = shlex.quote(name)
-    return f"""# {name}: {data.languages[1] or "text"}
+    numbers = {"perplexity": found.perplexity, "accuracy": 100 * found.accuracy}
+    scores = {metric: value for metric, value in numbers.items() if math.isfinite(value)}
+    head = card_head(
+        name, model.kind, data.languages, scores, {}, lines=len(data.dev), license_name=config.training.license
+    )
+    return f"""{head}
+# {name}: {data.languages[1] or "text"}
 
 A Markov model, {model.kind}: {model.numbers:,} numbers counted, k {model.k:g}, backoff {model.backoff:g}. Vocabulary
 {len(tokenizer):,} ({tokenizer.kind}).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,12 +31,18 @@ class Progress:
         skipped: updates left out because loss or gradient was not finite.
         skipped_in_a_row: such updates just now.
         best: the best validation's value of the metric, larger being better.
-        best_loss: its loss, which decides between equal values.
+        best_loss: its loss.
+        best_rank: what it is compared by, most important first (`Validation.rank`); None in older checkpoints.
+        lowest_loss: of all validations so far.
         best_step: its step.
         averaged: the checkpoints up to that step whose average it was of; 0 where it was of the weights of the step.
         worse_in_a_row: validations since the best one.
         validated: the last step that was validated.
         finished: training has ended, not only been interrupted.
+        limit: `max_steps` as the plan was made for it; 0: of a version without plans.
+        last_step: the last update as planned now, by steps or by time.
+        changed_at: the update at which the plan was changed so that the rate had to follow; 0: never.
+        rate_then: the learning rate of that update.
         sums: losses since the last line of the log.
     """
 
@@ -48,11 +55,17 @@ class Progress:
     skipped_in_a_row: int = 0
     best: float | None = None
     best_loss: float | None = None
+    best_rank: list[float] | None = None
+    lowest_loss: float | None = None
     best_step: int = 0
     averaged: int = 0
     worse_in_a_row: int = 0
     validated: int = 0
     finished: bool = False
+    limit: int = 0
+    last_step: int = 0
+    changed_at: int = 0
+    rate_then: float = 0.0
     sums: Sums = field(default_factory=Sums)
 
     @classmethod
@@ -99,3 +112,21 @@ class Attempts:
             return False
         self._failures[what] = 0
         return True
+
+
+class Clock:
+    """Speed since it was last asked; what was summed before this start does not count."""
+
+    def __init__(self, sums: Sums) -> None:
+        self.last = time.perf_counter()
+        self.carried = (sums.labels, sums.updates)
+        self.seconds_per_update = 0.0
+
+    def rate(self, sums: Sums) -> float:
+        """Return target tokens per second."""
+        now = time.perf_counter()
+        labels, updates = (total - part for total, part in zip((sums.labels, sums.updates), self.carried, strict=True))
+        self.seconds_per_update = (now - self.last) / max(1, updates)
+        rate = labels / max(1e-9, now - self.last)
+        self.last, self.carried = now, (0, 0)
+        return rate

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import SECTIONS, SETTINGS_FILE, DataConfig, TrainConfig, all_settings, make_config, read_toml
+from dragoman.config import (
+    SECTIONS,
+    SETTINGS_FILE,
+    DataConfig,
+    TrainConfig,
+    TrainingConfig,
+    all_settings,
+    make_config,
+    read_toml,
+)
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
+from dragoman.pace import duration
 from dragoman.text.lines import file_hash
 from dragoman.training.checkpoint import CHECKPOINTS
 from dragoman.training.markov import check_meant
+from dragoman.training.progress import Progress
+
+# How long a run is; one becomes the other.
+_LENGTHS = {"max_steps", "max_epochs", "max_minutes"}
 
 
 def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainConfig:
@@ -33,8 +47,9 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     check_meant(config, stored["model"]["family"])
     given = config.to_dict(unset=False, none=False)
     fixed = set()
-    if stored["training"]["schedule"] == "cosine":
-        fixed.add("training.max_steps")  # it shapes the whole curve
+    _forget_other_lengths(stored["training"], given.get("training", {}))
+    if stored["training"]["init_from"] is not None:
+        given.pop("tokenizer", None)  # which were those of the model to start from
     if (directory / CHECKPOINTS).is_dir():
         fixed.add("training.init_from")  # it has begun already
     differing = []
@@ -57,6 +72,17 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
             hint="leave them out, or start a new run (with training.init_from to begin from these weights)",
         )
     return make_config({**stored, "out": str(directory)})
+
+
+def _forget_other_lengths(stored: dict[str, Any], given: dict[str, Any]) -> None:
+    """Where the run is to be longer or shorter than before, what else ended it does not count unless given again."""
+    if any(given.get(name) is not None and given[name] == stored[name] for name in ("max_minutes", "max_epochs")):
+        given.pop("max_steps", None)  # the same command again: what it became is stored
+    wanted = {name for name in _LENGTHS if given.get(name) is not None}
+    if all(stored[name] == given[name] for name in wanted):
+        return
+    for name in _LENGTHS - wanted:
+        stored[name] = None
 
 
 def check_nothing_late(config: TrainConfig, directory: Path) -> None:
@@ -119,3 +145,22 @@ def check_same_files(settings: DataConfig, given: Set[str], data: Prepared) -> N
                 found=f"data.{key} = {', '.join(paths)}",
                 hint="leave the files out to go on with the data of the run, or start a new one",
             )
+
+
+def told_of_plan(progress: Progress, settings: TrainingConfig, planned: int | None) -> Iterator[str]:
+    """Yield what a resumed run has to say of its length: whether it has changed, and what time counts.
+
+    Args:
+        progress: of the checkpoint, with the plan of now.
+        settings: of now.
+        planned: `max_steps` as it was before; None: unknown.
+    """
+    last = progress.last_step or settings.max_steps or 0
+    if planned is not None and planned != settings.max_steps and not progress.finished:
+        end = "ends there" if progress.step >= last else f"goes on to {last:,}"
+        how = ""
+        if progress.changed_at == progress.step < last:
+            how = f"; the learning rate, {progress.rate_then:.2e} now, goes to the curve of such a run and ends at 0"
+        yield f"{planned:,} updates were planned; training {end}{how}"
+    if settings.max_minutes is not None:
+        yield f"of {duration(60 * settings.max_minutes)} given, {duration(progress.seconds)} are used already"

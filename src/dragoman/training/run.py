@@ -1,7 +1,8 @@
-"""`train`: from files of pairs, or a text, to a run directory."""
+"""From settings to a run directory: everything between them and the trainer."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,40 +10,49 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import SETTINGS_FILE, Family, TrainConfig, file_keys, make_config, write_toml
+from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, make_config, read_toml, write_toml
 from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
+from dragoman.data.extending import extend_tokenizers
 from dragoman.engines import choose_device
+from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
+from dragoman.events import Finished
+from dragoman.fast import keep_few_products
 from dragoman.files import check_own_directory, make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
+from dragoman.models.growing import with_more_rows
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
 from dragoman.pace import duration
-from dragoman.training.averaging import average_checkpoints
+from dragoman.planning import TimePlan
+from dragoman.runs.curves import draw_if_possible
+from dragoman.shown import html_table
+from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
-    list_checkpoints,
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
-from dragoman.training.fast import keep_few_products
+from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
 from dragoman.training.lock import RunLock
 from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
-from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled
+from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled, told_of_plan
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopError, StopSignals
+from dragoman.training.timing import fit_to_time
 from dragoman.training.trainer import Trainer
-from dragoman.training.validate import check_validation, doubt
+from dragoman.training.validate import check_validation
+from dragoman.training.watching import Watch
 from dragoman.translation import Translator
 
 CARD = "README.md"
@@ -64,64 +74,37 @@ class Run:
     progress: Progress
     exit_status: int = 0
 
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
+        return f"{type(self).__name__}({str(self.directory)!r}: {facts})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where the run is and how far it came."""
+        return html_table([("directory", self.directory), *self._facts()], caption="run")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        progress = self.progress
+        state = "finished" if progress.finished else "interrupted; resume goes on"
+        best = [] if progress.best is None else [("best at step", f"{progress.best_step:,} ({progress.best:.4g})")]
+        return [("steps", f"{progress.step:,}"), *best, ("is", state)]
+
     def translator(self) -> Translator:
         """Return the best model of the run."""
         return Translator.from_pretrained(self.directory)
 
 
-def train(
-    config: TrainConfig | None = None,
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    dev_source: str | Path | None = None,
-    dev_target: str | Path | None = None,
-    text: str | Path | None = None,
-    dev_text: str | Path | None = None,
-    family: Family | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    quiet: bool = False,
-) -> Run:
-    """Train an encoder-decoder on pairs of sequences, or another family on one text: prepare, choose what is open,
-    train, keep the best.
-
-    Give a `TrainConfig`, or just files. SIGTERM and Ctrl-C save a checkpoint and return.
+def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None) -> Run:
+    """Train as a config says; see `dragoman.train` for the rest.
 
     Args:
-        config: all settings; those left at None are chosen from the corpus and the device.
-        source: with `target` and `out`, instead of a config: a file of source lines.
-        target: the file of target lines, aligned.
-        dev_source: held-out source lines; without them, some pairs are taken out of training.
-        dev_target: held-out target lines.
-        text: with `family` and `out`, instead of pairs: a file of lines, each a sequence.
-        dev_text: held-out lines.
-        family: "causal", "masked", or one of the Markov models.
-        out: the run directory.
-        resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
+        config: all settings.
+        resume: go on with the run that is there.
         quiet: tell nothing on standard error.
+        watch: hands what happens to a Python program.
 
     Raises:
-        ConfigError: settings are missing, contradict each other, or differ from those of the run to be resumed.
-        DataError: the files cannot be used.
-        DivergenceError, SaveError, LockedError: as their names say.
+        ConfigError, DataError, DivergenceError, SaveError, LockedError: as for `dragoman.train`.
     """
-    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
-    given = {
-        key: (str(path),) for key, path in {**files, "text": text, "dev_text": dev_text}.items() if path is not None
-    }
-    others = {"out": out, "family": family}
-    if config is None:
-        if out is None:
-            raise ConfigError("a run directory is needed", expected="out=...")
-        model = {} if family is None else {"family": family}
-        config = make_config({"out": str(out), "data": given, "model": model})
-    elif found := [*given, *(key for key, value in others.items() if value is not None)]:
-        raise ConfigError("give a config or files, not both", found=", ".join(found))
-    return _train(config, resume, quiet)
-
-
-def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -147,10 +130,13 @@ def _train(config: TrainConfig, resume: bool, quiet: bool) -> Run:
     with _run_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
-        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard) as log:
+        with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
             try:
                 with StopSignals(quiet=quiet) as stop:
-                    return _Session(config, directory, log, given_files, stop).train()
+                    run = _Session(config, directory, log, given_files, stop).train()
+                if watch is not None:
+                    watch.tell(Finished(run.progress.step, directory, run.progress.finished))
+                return run
             except DragomanError:
                 if not (directory / SETTINGS_FILE).exists():
                     log.discard()
@@ -179,12 +165,17 @@ class _Session:
         self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str], stop: StopSignals
     ) -> None:
         self.config, self.directory, self.log, self.given_files, self.stop = config, directory, log, given_files, stop
+        self.began = time.perf_counter()
+        self.most: int | None = None  # updates, if there were time
+        self.start: Path | None = None  # the model to start from
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
         try:
             with self.stop.interruptible():
                 ready = self._begin()
+                if isinstance(ready, Trainer):
+                    self._before_first(ready)
         except KeyboardInterrupt:
             if self.stop.received is None:
                 raise
@@ -194,7 +185,7 @@ class _Session:
 
     def _begin(self) -> Trainer | Run:
         """Everything before the first update; the run, if there is nothing to train."""
-        if self.config.training.threads is not None:
+        if self.config.training.threads is not None and not is_forked():
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
             return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare, self.stop))
@@ -206,25 +197,21 @@ class _Session:
         newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
         if newest is None:
             self._check_untrained()
-        start = self._start() if newest is None else None
+        start = self.start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
+        planned = None if newest is None else make_config(read_toml(self.directory / SETTINGS_FILE)).training.max_steps
         given, fresh = self.config, not (self.directory / SETTINGS_FILE).exists()
-        self._complete(data, device, start)
+        self._complete(data, device, start, newest)
         if fresh:  # what was chosen may have left something that was given without an effect
             check_effects(self.config, given)
         trainer = self._trainer(data, device, start)
         if newest is None:
             self.log.forget_after(-1)
             self._describe(data)
-            if note := doubt(data, self.config):
-                self.log.line(f"warning: BLEU: {note}")
-            training = self.config.training
-            assert training.max_steps is not None
-            if training.r_drop and training.r_drop_after >= training.max_steps:
-                found = f"r_drop_after is {training.r_drop_after:,}, max_steps {training.max_steps:,}"
-                self.log.line(f"warning: r_drop never begins: {found}; lower training.r_drop_after")
+            for warning in doubts(data, self.config):
+                self.log.line(f"warning: {warning}")
         else:
-            self._restore(trainer, newest)
+            self._restore(trainer, newest, planned)
             if trainer.progress.finished and (self.directory / CARD).exists():
                 self.log.line(f"finished already, after {trainer.progress.step:,} updates")
                 if self.config.training.datastore and not (self.directory / DATASTORE).exists():
@@ -240,11 +227,27 @@ class _Session:
             file = self.directory / CHECKPOINTS
             raise ConfigError("the run is finished, and has no checkpoint to go on from", file=file, hint=hint)
 
+    def _before_first(self, trainer: Trainer) -> None:
+        """Tell that training starts, judge the model that it starts from, and plan the time that is left."""
+        progress, minutes = trainer.progress, self.config.training.max_minutes
+        if self.log.watch is not None:
+            self.log.watch.begin(self.directory, progress, self.stop, self.config.training.max_steps)
+        if progress.finished:
+            return
+        (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
+        began = time.perf_counter()
+        if self.start is not None:
+            trainer.judge_base(self.stop)
+        if minutes is not None:
+            passed = time.perf_counter() - self.began
+            trainer.time = TimePlan(60 * minutes - passed, self.most or trainer.last_step)
+            if self.start is not None:
+                trainer.time.validated(time.perf_counter() - began)
+
     def _run(self, trainer: Trainer) -> Run:
         progress = trainer.progress
         ended, stop = False, self.stop
         if not progress.finished:
-            (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
             trainer.run(stop)
         if progress.finished:
             with suppress(StopError), stop.interruptible():
@@ -262,8 +265,11 @@ class _Session:
         if not (Path(init) / "config.json").exists():
             raise ModelError("no model to start from", file=init, expected="a run or model directory")
         self._take_family(Path(init))
+        base = read_config(Path(init))[0]
+        check_shape(self.config.model, base, Path(init))
         if self.config.tokenizer.given:
             self.log.line(f"the tokenizers are those of {init}: the settings of [tokenizer] do not count")
+        self.config = with_tokenizers_of(self.config, Path(init), load_tokenizers(Path(init), base))
         return Path(init)
 
     def _take_family(self, start: Path) -> None:
@@ -285,6 +291,8 @@ class _Session:
 
     def _prepare(self, start: Path | None = None) -> Prepared:
         tokenizers = None if start is None else load_tokenizers(start, read_config(start)[0])
+        if tokenizers is not None and self.config.training.extend_vocabulary:
+            tokenizers = extend_tokenizers(tokenizers, self.config, self.log.line)
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
     def _prepared(self) -> Prepared:
@@ -294,7 +302,7 @@ class _Session:
         check_same_files(settings, self.given_files, data)
         return data
 
-    def _complete(self, data: Prepared, device: torch.device, start: Path | None) -> None:
+    def _complete(self, data: Prepared, device: torch.device, start: Path | None, newest: Path | None) -> None:
         """Choose what is open, and say so."""
         config = self.config
         own, others = stack_settings(config.model.family)
@@ -305,8 +313,12 @@ class _Session:
         if start is not None:
             given = config.model.to_dict(unset=False)
             kept = {key: value for key, value in given.items() if value is not None}
-            config = config.replace({"model": {**load_pretrained(start).config.as_built().to_dict(), **kept}})
+            base = {**load_pretrained(start).config.as_built().to_dict(), "source_vocab": None, "target_vocab": None}
+            config = config.replace({"model": {**base, **kept}})
         self.config, choices = complete(config, data, device)
+        if config.training.max_minutes and (newest is None or config.training.max_steps is None):
+            self.most, passed = self.config.training.max_steps, time.perf_counter() - self.began
+            self.config, choices = fit_to_time(config, self.config, choices, data, device, passed, newest)
         if choices:
             self.log.line("chosen from the corpus and the device:")
             for line in describe(choices):
@@ -323,9 +335,12 @@ class _Session:
         seed_all(self.config.training.seed, -1)
         model = build_model(self.config.model)
         if start is not None:
-            fill(model, load_pretrained(start).model.state_dict(), start)
+            weights = load_pretrained(start).model.state_dict()
+            fill(model, with_more_rows(weights, model) if self.config.training.extend_vocabulary else weights, start)
             self.log.line(f"starting from the weights of {start}")
         seconds = estimate_seconds(self.config, data, device)
+        if self.config.training.max_minutes is not None and (self.most or 0) > (self.config.training.max_steps or 0):
+            seconds = 60 * self.config.training.max_minutes
         self.log.line(
             f"{count_parameters(model):,} parameters on {device}; up to {self.config.training.max_steps:,} updates, "
             f"about {duration(seconds)} unless it stops earlier"
@@ -333,14 +348,16 @@ class _Session:
         shared = config_hash(self.config, data.key)
         return Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
 
-    def _restore(self, trainer: Trainer, newest: Path) -> None:
-        trainer.restore(newest)
+    def _restore(self, trainer: Trainer, newest: Path, planned: int | None) -> None:
+        trainer.restore(newest, planned)
         progress = trainer.progress
         if progress.finished and (self.directory / CARD).exists():
             check_nothing_late(self.config, self.directory)
         self._describe(trainer.data)
         self.log.forget_after(progress.step)
         self.log.line(f"resumed at step {progress.step:,}, epoch {progress.epoch + 1}")
+        for line in told_of_plan(progress, self.config.training, planned):
+            self.log.line(line)
 
     def _finish(self, trainer: Trainer) -> None:
         progress = trainer.progress
@@ -350,11 +367,19 @@ class _Session:
         kept = f"the model of step {progress.best_step:,}"
         if progress.averaged:
             kept = f"the average of the {progress.averaged} checkpoints up to step {progress.best_step:,}"
+        if self.config.training.init_from is not None and not progress.best_step:
+            kept = f"the weights of {self.config.training.init_from}: nothing learned here was better than the base"
         trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
-        final = trainer.judge.measure()
+        final = trainer.judge.best or trainer.judge.measure()
         if self.config.training.datastore:
             self._remember(trainer)
-        self.config, tuned = tune_search(self.directory, self.config, trainer.data, self.log, progress.step)
+        config, plan = self.config, trainer.time
+        if plan is not None and not plan.tries_searches:
+            config = config.replace({"validation": config.validation.replace({"length_penalties": None})})
+            self.log.line(f"no time is left to try other searches; `dragoman tune {self.directory}` does")
+        config, tuned = tune_search(self.directory, config, trainer.data, self.log, progress.step)
+        self.config = self.config.replace({"decoding": config.decoding})
+        draw_if_possible(self.directory, progress.step)
         write_card(self.directory, self.config, trainer.data, progress, final, kept, typed_command(), tuned)
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
@@ -380,7 +405,11 @@ class _Session:
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""
-        paths = list_checkpoints(trainer.checkpoints)[-self.config.training.average_last :]
+        every = self.config.training.save_every or self.config.validation.every
+        saves, most = last_saves(trainer.checkpoints, every), self.config.training.average_last
+        if len(saves) < most:
+            self.log.line(f"there are only {len(saves)} checkpoints in a row to average, not {most}")
+        paths = saves[-most:]
         own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
         trainer.model.load_state_dict(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
@@ -390,7 +419,7 @@ class _Session:
         if better:
             judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
-        remark = f"the average of {len(paths)} checkpoints; {'best so far' if better else 'not better'}"
+        remark = f"the average of the checkpoints of {named_steps(paths)}; {'best so far' if better else 'not better'}"
         judge.keep(result, progress.step, "average", remark)
         if better:
             trainer.save()  # what is best must be known if training goes on

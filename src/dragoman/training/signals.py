@@ -29,7 +29,7 @@ class StopSignals:
         quiet: do not acknowledge the first signal on standard error.
 
     Attributes:
-        received: number of the first signal that came, or None.
+        received: number of the first signal that came, or None; 0 if the program itself asked.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -40,7 +40,12 @@ class StopSignals:
     @property
     def exit_status(self) -> int:
         """What the shell is told, by its own convention: 128 + the signal (143, 130), or 0 if none came."""
-        return 0 if self.received is None else 128 + self.received
+        return 128 + self.received if self.received else 0
+
+    def ask(self) -> None:
+        """Set `received` as a signal does, from the program itself."""
+        if self.received is None:
+            self.received = 0
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -71,7 +76,7 @@ class StopSignals:
         self._former = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
+        if self.received:
             os._exit(128 + number)
         self.received = number
         if not self._quiet:

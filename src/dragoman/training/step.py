@@ -16,10 +16,10 @@ import torch
 
 from dragoman.config import TrainingConfig
 from dragoman.data import Batch, TextBatch
+from dragoman.fast.hidden import Hidden, module_hidden
+from dragoman.losses.loss import LossSums, smoothed_cross_entropy
+from dragoman.losses.r_drop import agreeing_cross_entropy
 from dragoman.nn import CausalLM, MaskedLM, Transformer
-from dragoman.training.fast.hidden import Hidden, module_hidden
-from dragoman.training.loss import LossSums, smoothed_cross_entropy
-from dragoman.training.r_drop import agreeing_cross_entropy
 
 
 @dataclass

@@ -81,6 +81,11 @@ def task_of(config: TrainConfig) -> Task:
     return Translating(learned_directions(config.model))
 
 
+def dev_bleu(config: TrainConfig) -> Metric:
+    """Return the BLEU of validations."""
+    return Metric("bleu", config.data.target_language, tokenize=config.validation.tokenize)
+
+
 @dataclass(frozen=True)
 class Translating:
     """Teacher forcing: the decoder reads the target shifted right, the labels are the target shifted left.
@@ -107,8 +112,9 @@ class Translating:
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
         found = translator.translate_with(data.dev_source[:most], options)
         lines = [one.text for one in found]
-        tokenize = config.validation.tokenize
-        metrics = [Metric(name, languages.target, tokenize=tokenize) for name in self.metrics if name != "loss"]
+        bleu = dev_bleu(config)
+        names = [name for name in self.metrics if name != "loss"]
+        metrics = [bleu if name == bleu.name else Metric(name, bleu.language) for name in names]
         scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0)
         return Outputs(lines, scores, sum(not one.finished for one in found))
 

@@ -17,22 +17,28 @@ from torch import Tensor, nn
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.errors import ConfigError
+from dragoman.events import Saved
+from dragoman.fast import keep_memory, module_hidden, training_hidden
 from dragoman.models.pretrained import WEIGHTS, save_weights
+from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
+from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
+from dragoman.planning import LONG, TimePlan, cheaper_plans
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
-from dragoman.training.fast import keep_memory, module_hidden, training_hidden
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
-from dragoman.training.optimizer import load_optimizer_state, make_optimizer, optimizer_state
-from dragoman.training.progress import Attempts, Progress, diverged
-from dragoman.training.schedule import learning_rate
+from dragoman.training.progress import Attempts, Clock, Progress, diverged
 from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.step import Sums, accumulate_gradients, autocast
 from dragoman.training.tasks import Model, task_of
 
 MAX_SKIPPED_IN_A_ROW = 10
+# Seconds: without a line, off a terminal; without any checkpoint.
+SILENCE, UNSAVED = 30.0, 300.0
+# Updates and seconds after which the speed is known well enough to tell of a long plan.
+FEW_UPDATES, FEW_SECONDS = 10, 10.0
 
 
 class Trainer:
@@ -66,6 +72,9 @@ class Trainer:
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(model, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.saved = 0
+        self.time: TimePlan | None = None
+        self._told = self._began = 0.0
+        self._started_at: tuple[int, float] | None = None
         self.hidden = training_hidden(model)
         if self.settings.compile:
             self.hidden = torch.compile(functools.partial(module_hidden, model), dynamic=True)
@@ -75,8 +84,17 @@ class Trainer:
         """Where checkpoints lie."""
         return self.directory / "checkpoints"
 
-    def restore(self, path: Path) -> None:
+    @property
+    def last_step(self) -> int:
+        """The last update, as planned now."""
+        return self.progress.last_step or self.settings.max_steps or 0
+
+    def restore(self, path: Path, planned: int | None = None) -> None:
         """Go on from a checkpoint, bit for bit, and past its end if there is more to do now.
+
+        Args:
+            path: the checkpoint.
+            planned: the `max_steps` that it was made with, if it does not say so itself; None: those of now.
 
         Raises:
             ConfigError: it was made with other settings or data.
@@ -90,8 +108,31 @@ class Trainer:
         if self.average is not None:
             self.average.load(checkpoint.tensors["average"])
         self.progress = Progress.from_values(checkpoint.values["progress"])
+        limit = self.settings.max_steps or 0
+        before = self.progress.limit or planned or limit
+        if before != limit:
+            self.progress.last_step = self.progress.last_step or before
+            self.replan(limit)
+            self.progress.worse_in_a_row = 0
+        self.progress.limit = limit
         self.progress.finished = self.progress.finished and self.is_over()
         self.saved = self.progress.step
+
+    def replan(self, last: int) -> None:
+        """Have training end at another update; from the next one on the rate follows the curve of such a run."""
+        progress, before = self.progress, self.last_step
+        if last == before:
+            return
+        d_model, step = self.config.model.d_model or 1, progress.step
+        rates = [learning_rate(step + 1, self.settings, d_model, end) for end in (before, last)]
+        now = self.rate(step) if step else 0.0
+        progress.last_step = last
+        if step and rates[0] != rates[1]:
+            progress.changed_at, progress.rate_then = step, now
+
+    def judge_base(self, stop: StopSignals) -> None:
+        """Validate the model that training starts from: the one to beat, kept until something is better."""
+        self.judge.judge(self.progress, stop, "the model to start from, which is kept until something is better")
 
     def run(self, stop: StopSignals) -> None:
         """Train until the end of the budget, of patience, or until a signal comes.
@@ -101,12 +142,16 @@ class Trainer:
             SaveError: three checkpoints in a row could not be written.
         """
         assert self.settings.max_steps is not None
+        self.progress.limit = self.settings.max_steps
+        self.progress.last_step = self.last_step
         self.model.train()
         if self.device.type == "cpu":
             keep_memory()
-        self.log.start_progress(self.progress.step, self.settings.max_steps)
-        started = time.perf_counter() - self.progress.seconds
-        since = _Clock(self.progress.sums)
+        self.log.start_progress(self.progress.step, self.last_step)
+        self._told = self._began = time.perf_counter()
+        started = self._began - self.progress.seconds
+        self._started_at = (self.progress.step, self._began)
+        since = Clock(self.progress.sums)
         if self.progress.step:
             self._pause(stop)  # a validation that a signal prevented, or an end that a smaller budget brings
         for batches in self._updates():
@@ -114,9 +159,29 @@ class Trainer:
                 break
             self._update(batches)
             self.progress.seconds = time.perf_counter() - started
+            self._mend()
             self._tell(since)
             self._pause(stop)
         self.log.end_progress()
+
+    def _mend(self) -> None:
+        """Keep to the time where the machine has become slower or faster than planned; tell of a plan that is long."""
+        progress, last = self.progress, self.last_step
+        if self.time is not None:
+            self.replan(self.time.mended(progress.step, progress.seconds, last))
+            if abs(self.last_step - last) > 0.05 * last:
+                pace = "slower" if self.last_step < last else "faster"
+                self.log.line(f"{pace} than timed before: {self.last_step:,} updates fit now, not {last:,}")
+        elif self._started_at is not None:
+            step, began = self._started_at
+            done, took = progress.step - step, time.perf_counter() - began
+            if done < FEW_UPDATES or took < FEW_SECONDS:
+                return
+            self._started_at, each = None, took / done
+            if (seconds := each * (last - progress.step)) > LONG:
+                self.log.line(f"at this speed {last - progress.step:,} more updates take {duration(seconds)}; cheaper:")
+                for line in cheaper_plans(self.config.model, seconds, each):
+                    self.log.line(line)
 
     def _updates(self) -> Iterator[list[np.ndarray]]:
         """The micro-batches of each update, from where training stands, epoch after epoch."""
@@ -139,6 +204,10 @@ class Trainer:
             epoch=epoch,
             accumulate=self.settings.accumulate,
         )
+
+    def learn(self, micro_batches: list[np.ndarray]) -> None:
+        """Train on the micro-batches of one update."""
+        self._update(micro_batches)
 
     def _update(self, micro_batches: list[np.ndarray]) -> None:
         progress = self.progress
@@ -182,7 +251,11 @@ class Trainer:
     def rate(self, step: int) -> float:
         """Return the learning rate of an update, counted from 1."""
         assert self.config.model.d_model is not None
-        return learning_rate(step, self.settings, self.config.model.d_model)
+        last, progress = self.last_step, self.progress
+        curve = learning_rate(step, self.settings, self.config.model.d_model, last)
+        if not progress.changed_at or step <= progress.changed_at:
+            return progress.rate_then if progress.changed_at == step else curve
+        return rejoined(step, curve, progress.changed_at, progress.rate_then, last)
 
     def _skip(self, step: int, loss: float, norm: float, micro_batches: list[np.ndarray]) -> None:
         progress = self.progress
@@ -204,10 +277,12 @@ class Trainer:
             if not bool(torch.isfinite(parameter).all()):
                 raise diverged(self.directory, "weights are not finite", f"{name} at update {self.progress.step}")
 
-    def _tell(self, since: _Clock) -> None:
+    def _tell(self, since: Clock) -> None:
         step, settings = self.progress.step, self.settings
-        if step % settings.log_every and step != settings.max_steps:
+        if step % settings.log_every and step != self.last_step:
+            self._tell_between(step)
             return
+        self._told = time.perf_counter()
         sums = self.progress.sums
         self.progress.sums = Sums()
         labels = max(1, sums.labels)
@@ -228,12 +303,25 @@ class Trainer:
             f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  "
             f"{values['target_tokens_per_second']:,.0f} tokens/s"
         )
-        self.log.advance(step, status)
+        self.log.advance(step, status, self.last_step)
         if not self.log.has_bar:
-            left = duration(((settings.max_steps or step) - step) * since.seconds_per_update)
-            self.log.line(
-                f"step {step:,}/{settings.max_steps:,}  epoch {self.progress.epoch + 1}  {status}  {left} left"
-            )
+            left = duration(self._left(since.seconds_per_update))
+            self.log.line(f"step {step:,}/{self.last_step:,}  epoch {self.progress.epoch + 1}  {status}  {left} left")
+
+    def _tell_between(self, step: int) -> None:
+        """A line by time, where the next one by updates is far; sums and events stay as they are."""
+        now = time.perf_counter()
+        if self.log.has_bar or now - self._told < SILENCE:
+            return
+        self._told, sums = now, self.progress.sums
+        loss = f"loss {sums.loss / sums.labels:.3f}  " if sums.labels else ""
+        left = duration(self._left(self.progress.seconds / step))
+        self.log.line(f"step {step:,}/{self.last_step:,}  epoch {self.progress.epoch + 1}  {loss}{left} left")
+
+    def _left(self, per_update: float) -> float:
+        """Seconds until training ends, at this speed; never more than the time that was given."""
+        left = (self.last_step - self.progress.step) * per_update
+        return left if self.time is None else min(left, max(0.0, self.time.seconds - self.progress.seconds))
 
     def _pause(self, stop: StopSignals) -> None:
         """Between two updates: validate, save, stop, each when it is due."""
@@ -241,21 +329,37 @@ class Trainer:
         step = progress.step
         self.log.advance(step)
         better = False
-        if stop.received is None and progress.validated != step and (self.is_over() or step % every == 0):
+        if stop.received is None and progress.validated != step and (self.is_over() or self._validates(every)):
             self._check_finite()
+            began = time.perf_counter()
             with suppress(StopError):  # the step is then validated when the run goes on
                 better = self.judge.judge(progress, stop)
+                if self.time is not None:
+                    self.time.validated(time.perf_counter() - began)
         if progress.validated == step and self.is_over():
             progress.finished = True
+            self._tell_time()
         due = step % (self.settings.save_every or every) == 0 or progress.finished or stop.received is not None
+        # Checkpoints by time alone would be among those that average_last takes, which go by updates.
+        if not self.saved and not self.settings.average_last and time.perf_counter() - self._began >= UNSAVED:
+            due = True
         if better or (due and self.saved != step):
             self.save()
 
+    def _validates(self, every: int) -> bool:
+        due = self.progress.step % every == 0
+        return due and (self.time is None or self.time.affords_validation(self.progress.seconds))
+
+    def _tell_time(self) -> None:
+        progress, minutes = self.progress, self.settings.max_minutes
+        if self.time is not None and minutes and progress.step < self.time.most:
+            self.log.line(f"time is up: {progress.step:,} updates within the {duration(60 * minutes)} given")
+
     def is_over(self) -> bool:
         """Return whether steps, time or patience are used up."""
-        progress, settings = self.progress, self.settings
-        out_of_time = settings.max_minutes is not None and progress.seconds >= 60 * settings.max_minutes
-        return out_of_time or self.judge.is_out_of_patience(progress) or progress.step >= (settings.max_steps or 0)
+        progress = self.progress
+        out_of_time = self.time is not None and progress.step > 0 and self.time.is_up(progress.seconds)
+        return out_of_time or self.judge.is_out_of_patience(progress) or progress.step >= self.last_step
 
     def save(self) -> None:
         """Write a checkpoint, and weights that can be translated with if there are none yet."""
@@ -269,8 +373,10 @@ class Trainer:
             tensors["average"] = self.average.state()
         values = {"progress": asdict(progress), "seed": self.settings.seed}
 
+        written: list[Path] = []
+
         def write() -> None:
-            save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash)
+            written.append(save_checkpoint(self.checkpoints, progress.step, tensors, values, self.config_hash))
             keep = max(self.settings.keep_last, self.settings.average_last)
             prune(self.checkpoints, keep, protect=[progress.best_step])
             if not (self.directory / WEIGHTS).exists():
@@ -279,21 +385,5 @@ class Trainer:
 
         if self.attempts.write("checkpoint", write):
             self.saved = progress.step
-
-
-class _Clock:
-    """Speed since it was last asked; what was summed before this start does not count."""
-
-    def __init__(self, sums: Sums) -> None:
-        self.last = time.perf_counter()
-        self.carried = (sums.labels, sums.updates)
-        self.seconds_per_update = 0.0
-
-    def rate(self, sums: Sums) -> float:
-        """Target tokens per second."""
-        now = time.perf_counter()
-        labels, updates = (total - part for total, part in zip((sums.labels, sums.updates), self.carried, strict=True))
-        self.seconds_per_update = (now - self.last) / max(1, updates)
-        rate = labels / max(1e-9, now - self.last)
-        self.last, self.carried = now, (0, 0)
-        return rate
+            if self.log.watch is not None:
+                self.log.watch.tell(Saved(progress.step, written[-1]))

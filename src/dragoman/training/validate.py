@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ import torch
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared, TokenStore, eval_batches
 from dragoman.errors import ConfigError
-from dragoman.evaluation.metrics import Metric, measure
+from dragoman.evaluation.metrics import Metric, count_tokens, measure, short_references
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
-from dragoman.training.tasks import Model, Task, task_of
+from dragoman.training.tasks import Model, Task, dev_bleu, task_of
 
-# So many references tell whether they are lines of tokens, or of a language without spaces.
-LOOKED_AT = 100
+# What orders validations by each metric; after these the loss. BLEU and exact match may be 0 for long, chrF hardly is.
+ORDER = {"loss": (), "bleu": ("bleu", "chrf"), "chrf": ("chrf",), "exact": ("exact", "chrf")}
 # Training pairs whose loss is measured beside that of the dev set.
 MOST_TRAINING_PAIRS = 1000
 
@@ -39,6 +39,8 @@ class Validation:
         signatures: one per score.
         hypotheses: the translations; or completed, or filled, lines.
         perplexity_name: what e to the loss is called.
+        notes: what the reader of a score should know, where there is something.
+        smoothed: scores that come from smoothing, so that they rank nothing.
         cut: hypotheses that the model did not end, so that they were cut at the limit of the search.
     """
 
@@ -50,6 +52,8 @@ class Validation:
     signatures: dict[str, str]
     hypotheses: list[str]
     perplexity_name: str = "perplexity"
+    notes: dict[str, str] = field(default_factory=dict)
+    smoothed: frozenset[str] = frozenset()
     cut: int = 0
 
     @property
@@ -60,6 +64,18 @@ class Validation:
     def value(self, metric: str) -> float:
         """Return the number that is compared, larger being better."""
         return -self.loss if metric == "loss" else self.scores[metric]
+
+    def rank(self, metric: str) -> tuple[float, ...]:
+        """Return what validations by a metric are ordered by, larger being better.
+
+        First comes the metric, then chrF. BLEU and chrF are taken in steps of one line's share, 100 / lines points: a
+        difference of less is none, as it is for exact match by itself. A BLEU made by smoothing is 0. What is the same
+        in these is ordered by the loss.
+        """
+        step = 100 / max(1, len(self.hypotheses))
+        values = {name: 0.0 if name in self.smoothed else self.scores[name] for name in ORDER[metric]}
+        parts = (value if name == "exact" else math.floor(value / step + 1e-6) for name, value in values.items())
+        return (*map(float, parts), -self.loss)
 
     def numbers(self) -> dict[str, float]:
         """Return all numbers, for the log."""
@@ -89,7 +105,7 @@ def check_validation(config: TrainConfig) -> None:
 
 
 def doubt(data: Prepared, config: TrainConfig) -> str | None:
-    """Return why the BLEU of validations may not mean what it seems to, going by the first references; None if not.
+    """Return why the BLEU of validations may not mean what it seems to, going by the references; None if it does.
 
     Args:
         data: the prepared corpus.
@@ -97,10 +113,12 @@ def doubt(data: Prepared, config: TrainConfig) -> str | None:
     """
     if not config.model.learns_pairs:
         return None
-    lines = data.dev_target[:LOOKED_AT]
+    lines, bleu = data.dev_target[: config.validation.max_sentences], dev_bleu(config)
     references = [(line,) for line in lines]
-    metric = Metric("bleu", config.data.target_language, tokenize=config.validation.tokenize)
-    return measure(metric, lines, references).note
+    note = measure(bleu, lines, references).note
+    # Where validations are not judged by it for that, it has been said.
+    said = config.validation.metric != bleu.name and note == short_references(count_tokens(bleu, references))
+    return None if said else note
 
 
 def teacher_forced(
@@ -161,5 +179,7 @@ def validate(
         signatures={one.name: one.signature for one in outputs.scores},
         hypotheses=outputs.lines,
         perplexity_name=task.perplexity,
+        notes={one.name: one.note for one in outputs.scores if one.note},
+        smoothed=frozenset(one.name for one in outputs.scores if one.smoothed),
         cut=outputs.cut,
     )

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dragoman.translation.alignment import word_alignment as word_alignment
     from dragoman.translation.output import format_translation as format_translation
     from dragoman.translation.results import Translation as Translation
+    from dragoman.translation.scheduler import Limits as Limits
+    from dragoman.translation.scheduler import OverloadError as OverloadError
+    from dragoman.translation.scheduler import Scheduler as Scheduler
     from dragoman.translation.translator import Translator as Translator
 
 __all__, __getattr__, __dir__ = lazy_names(
@@ -28,6 +31,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         ),
         "output": ("format_translation",),
         "results": ("Translation",),
+        "scheduler": ("Limits", "OverloadError", "Scheduler"),
         "translator": ("Translator",),
     },
 )

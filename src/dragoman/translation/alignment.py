@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from copy import copy
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.nn import AttentionRecord, MultiHeadAttention, Transformer
 from dragoman.sequences import Source, SourceBatch, frame_target, length_mask, pad_rows
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def words_of(pieces: Sequence[str]) -> list[int | None]:
@@ -61,26 +64,27 @@ def cross_attention(
         targets: unframed ids, one list per row; `tgt` is the longest.
         layer: decoder layer, from 0; the last but one if None, which aligns best (Garg et al. 2019), or the only one.
     """
-    layers = model.decoder.layers
-    chosen = layers[max(0, len(layers) - 2) if layer is None else layer]
-    attention = chosen.cross_attention
+    numbers = range(len(model.decoder.layers))
+    number = max(0, len(numbers) - 2) if layer is None else numbers[layer]
+    # Observed is a double of the attention in a double of the model: other threads may be running the model itself.
+    model = _with_a_double(model, ["decoder", "layers", str(number), "cross_attention"])
+    attention = model.decoder.layers[number].cross_attention
     assert isinstance(attention, MultiHeadAttention)
     seen: list[AttentionRecord] = []
-    ours = threading.get_ident()
-
-    def keep(record: AttentionRecord) -> None:
-        if threading.get_ident() == ours:  # another thread may be running the same model
-            seen.append(record)
-
-    stop = attention.observe(keep)
-    try:
-        # The query that predicts token t is token t - 1: the decoder input without its last token.
-        inputs = [frame_target(target)[: max(len(target), 1)] for target in targets]
-        mask = length_mask([len(row) for row in inputs], device=sources.device)
-        model.hidden(sources.ids, pad_rows(inputs, sources.device), sources.mask, mask)
-    finally:
-        stop()
+    attention.observe(seen.append)
+    # The query that predicts token t is token t - 1: the decoder input without its last token.
+    inputs = [frame_target(target)[: max(len(target), 1)] for target in targets]
+    mask = length_mask([len(row) for row in inputs], device=sources.device)
+    model.hidden(sources.ids, pad_rows(inputs, sources.device), sources.mask, mask)
     return seen[0].weights.mean(dim=1)
+
+
+def _with_a_double(module: M, path: Sequence[str]) -> M:
+    """The same module, weights not copied, with another object for each part on a path, the last one unobserved."""
+    made, inner = copy(module), module.get_submodule(path[0])
+    double = inner.unobserved() if isinstance(inner, MultiHeadAttention) else _with_a_double(inner, path[1:])
+    made.__dict__["_modules"] = {**made._modules, path[0]: double}
+    return made
 
 
 def align(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.config import DecodingConfig
+from dragoman.engines.forking import OneAtATime
 from dragoman.engines.native.model import default_threads
 from dragoman.engines.native.searching import NativeSearcher
 from dragoman.search.continuous import ContinuousSearch
@@ -42,6 +43,7 @@ class Backend:
     ) -> None:
         self._load, self._loaded = load, None
         self._whole, self._reason = whole, reason
+        self._loading = OneAtATime()
         self.learned_right_to_left = learned_right_to_left
 
     _loaded: TorchBackend | None
@@ -50,7 +52,9 @@ class Backend:
     def torch(self) -> TorchBackend:
         """The models run through PyTorch, loaded when they are first needed."""
         if self._loaded is None:
-            self._loaded = self._load()
+            with self._loading:
+                if self._loaded is None:
+                    self._loaded = self._load()
         return self._loaded
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dragoman.errors import ConfigError, DataError
+from dragoman.given import as_texts
 from dragoman.text.tokenizer import Tokenizer
 
 
@@ -14,8 +15,7 @@ def check_texts(texts: Sequence[str]) -> None:
     Raises:
         DataError: one text was given in place of a list, or a text has a line break in it.
     """
-    if isinstance(texts, str):  # it is a sequence of strings too
-        raise DataError("a list of texts is translated", expected="[text, ...]", found=f"one text: {texts!r}")
+    texts = as_texts(texts)
     for number, text in enumerate(texts):
         if isinstance(text, str) and "\n" in text:
             hint, found = "split it into sentences, or put a blank for each \\n", repr(text[:80])

@@ -1,4 +1,4 @@
-"""Unknown words of outputs, replaced by the source words that they looked at (Luong et al. 2015)."""
+"""Unknown words of outputs, replaced by the source words that they looked at."""
 
 from __future__ import annotations
 

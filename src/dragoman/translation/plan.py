@@ -15,6 +15,7 @@ from dragoman.search.reranking import reranked, right_to_left_share, scored_by_b
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
 from dragoman.translation.backend import Backend
+from dragoman.translation.distinct import Decode, distinct_texts
 
 
 class Need(NamedTuple):
@@ -49,15 +50,17 @@ class SearchPlan:
         engine: what runs them.
         right_to_left_share: of that direction in what outputs are ranked by; 0 ranks by one direction.
         datastores: whether they are asked.
+        decode: makes the text of tokens; if given, lists of several outputs have each text once.
     """
 
     options: DecodingConfig
     engine: Backend
     right_to_left_share: float
     datastores: bool
+    decode: Decode | None = None
 
     @classmethod
-    def of(cls, options: DecodingConfig, engine: Backend) -> SearchPlan:
+    def of(cls, options: DecodingConfig, engine: Backend, decode: Decode | None = None) -> SearchPlan:
         """Return the plan of a search by these options.
 
         Raises:
@@ -68,7 +71,7 @@ class SearchPlan:
         if options.knn_weight and not datastores:
             hint = "make one with `dragoman remember`, or leave decoding.knn_weight out"
             raise ConfigError("the model has no datastore", found=f"knn_weight = {options.knn_weight:g}", hint=hint)
-        return cls(options, engine, share, datastores)
+        return cls(options, engine, share, datastores, decode)
 
     @property
     def aids(self) -> tuple[str, ...]:
@@ -103,6 +106,18 @@ class SearchPlan:
             request: options may differ from the plan's in what does not change the plan.
             kept: gives what a second search must begin with besides; asked when there is one.
         """
+        found = yield from self._guarded(request, kept)
+        if self.decode is None:
+            return found
+
+        def search(wider: SearchRequest) -> Generator[Need, Any, list[Hypothesis]]:
+            kept()  # the first output stands: nothing is promised of what follows
+            return (yield from self._guarded(wider, tuple)).hypotheses
+
+        return found._replace(hypotheses=(yield from distinct_texts(request, found.hypotheses, self.decode, search)))
+
+    def _guarded(self, request: SearchRequest, kept: Callable[[], tuple[int, ...]]) -> Steps:
+        """What is found for a request, a loop searched once more without repetitions."""
         found = yield from self._ranked(request)
         again = without_loops(request, found)
         if again is None:
@@ -148,9 +163,12 @@ class SearchPlan:
         """What each row needs, those with like needs together."""
         searched = [row for row, need in needs.items() if need.outputs is None]
         answers: dict[int, Any] = {}
-        if searched:
-            found = self.engine.search([needs[row].request for row in searched], threads)
-            answers.update(zip(searched, found, strict=True))
+        while searched:
+            # Wider beams take more memory: then fewer at once.
+            size = max(needs[row].request.options.beam_size for row in searched)
+            some = searched[: max(1, len(needs) * self.options.beam_size // size)]
+            answers.update(zip(some, self.engine.search([needs[row].request for row in some], threads), strict=True))
+            searched = searched[len(some) :]
         if forced := [row for row in needs if row not in answers]:
             sources = [needs[row].request.source for row in forced]
             outputs = [needs[row].outputs or [] for row in forced]

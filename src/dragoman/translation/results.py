@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dragoman.search.outputs import Alternative
+from dragoman.shown import html_table, short
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Translation(Alternative):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({short(self.source)} -> {short(self.text)}, score {self.score:.3f})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the outputs with their scores, under the source."""
+        rows = [(one.text, f"{one.score:.3f}") for one in self.alternatives or (self,)]
+        return html_table(rows, ("output", "score"), caption=self.source)
 
 
 def no_translation(text: str, *, alignments: bool) -> Translation:

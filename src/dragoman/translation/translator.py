@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import DecodingConfig, Placement
-from dragoman.engines.torch_free import open_torch_free
 from dragoman.errors import ConfigError
-from dragoman.files import check_filled
-from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
+from dragoman.given import as_texts, check_series, each_text
+from dragoman.models.description import Languages
+from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
@@ -20,6 +20,7 @@ from dragoman.search.request import SearchRequest, changed_options
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
 from dragoman.translation.checks import prefix_ids
+from dragoman.translation.opening import backend_of, open_model
 from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation
 from dragoman.translation.scoring import score_targets
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
     from dragoman.memory.datastore import Datastore
     from dragoman.nn import Transformer
-    from dragoman.translation.torch_backend import TorchBackend
 
 
-class Translator:
+class Translator(Reopened):
     """Translates strings with one model, or with several that share their tokenizers.
+
+    Threads may share one. A forked child goes on with one thread of PyTorch; to other processes it is pickled as the
+    paths of its models, whose files must be the same there.
 
     Args:
         models: encoder-decoders, all on one device; or what runs them already.
@@ -62,8 +65,8 @@ class Translator:
         right_to_left: bool = False,
     ) -> None:
         if not isinstance(models, Backend):
-            made = _torch_backend(models, Placement(engine=engine, precision=precision), datastores)
-            models = Backend(lambda: made, learned_right_to_left=right_to_left)
+            placement = Placement(engine=engine, precision=precision)
+            models = backend_of(models, placement, datastores, right_to_left=right_to_left)
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
@@ -83,28 +86,16 @@ class Translator:
             ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
-        config, decoding, languages = read_config(paths[0])
-        alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
-        placement = Placement(device, engine, precision)
-        check_filled(paths[0] / WEIGHTS)
-        tokenizers = load_tokenizers(paths[0], config)  # before the weights, which are larger
-        opened = open_torch_free(paths[0], config, placement) if alone else None
-        if opened is not None:
-            opened.await_check()
-            backend = Backend(
-                partial(_load, paths, placement), whole=opened.searcher, reason=opened.reason,
-                learned_right_to_left=bool(config.right_to_left),
-            )  # fmt: skip
-            return cls(backend, tokenizers, decoding, languages)
-        from dragoman.memory.datastore import Datastore
-        from dragoman.translation.torch_backend import check_together, load_models, transformers_of
+        found = open_model(paths, Placement(device, engine, precision))
+        translator = cls(found.backend, found.tokenizers, found.decoding, found.languages)
+        translator.opened = found.files
+        return translator
 
-        loaded = load_models(paths, device)
-        pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
-        check_together(paths, pairs, [pretrained.languages for pretrained in loaded])
-        models, stores = list(transformers_of(loaded)), [Datastore.load(one) for one in paths]
-        right_to_left = all(pretrained.config.right_to_left for pretrained in loaded)
-        return cls(models, pairs[0], decoding, languages, engine, precision, stores, right_to_left)
+    def _details(self) -> Iterator[str]:
+        source, target = self.languages.source, self.languages.target
+        if source and target:
+            yield f"{source} to {target}"
+        yield self.engine
 
     @property
     def transformers(self) -> list[Transformer]:
@@ -137,7 +128,7 @@ class Translator:
         Raises:
             ConfigError: the models do not have what an option gives weight to.
         """
-        return SearchPlan.of(options, self.backend)
+        return SearchPlan.of(options, self.backend, self.tokenizers.target.decode)
 
     def aids(self, options: DecodingConfig) -> tuple[str, ...]:
         """Return what a search asks besides the left-to-right models: `datastore`, `right to left`."""
@@ -145,7 +136,7 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         beam_size: int | None = None,
         n_best: int | None = None,
@@ -159,7 +150,7 @@ class Translator:
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         alignments: bool = False,
         first: int = 0,
     ) -> list[Translation]:
@@ -169,9 +160,10 @@ class Translator:
         (`DecodingConfig` describes each).
 
         Args:
-            texts: any number of strings.
+            texts: any number of strings: a list, a generator, a pandas Series, a NumPy array.
             beam_size: 1 is greedy search; at most 1024.
-            n_best: outputs per text, at most `beam_size` unless sampling.
+            n_best: outputs per text, at most `beam_size` unless sampling; different ones, unless they are drawn, and
+                fewer where wider beams find no more.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt", "power" or "reward".
             min_length: tokens at least.
@@ -187,6 +179,7 @@ class Translator:
             first: number of the first text in a longer series; text number and seed determine a draw.
 
         Raises:
+            DataError: one text was given in place of a list, or one of them is no string.
             ConfigError: options contradict each other, there are not as many prefixes as texts, or the target
                 vocabulary lacks a word of a prefix.
         """
@@ -215,20 +208,21 @@ class Translator:
 
     def translate_with(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         options: DecodingConfig,
         *,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         alignments: bool = False,
         first: int = 0,
     ) -> list[Translation]:
         """Translate as `translate` does, with all options in one object.
 
         Raises:
-            DataError: one text was given in place of a list, or a text has a line break in it.
+            DataError: one text was given in place of a list, one of them is no string, or has a line break in it.
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
+        texts = as_texts(texts, first=first)
         asked = self.ask(texts, options, prefixes, first)
         batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
         requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
@@ -239,9 +233,11 @@ class Translator:
         return self.tell(asked, found, alignments=alignments)
 
     def ask(
-        self, texts: Sequence[str], options: DecodingConfig, prefixes: Sequence[str] | None = None, first: int = 0
+        self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
     ) -> AskedTexts:
         """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
+        texts = as_texts(texts, first=first)
+        prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
         return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
 
     def tell(
@@ -284,6 +280,7 @@ class Translator:
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
         prefix_ids(self.tokenizers.target, prefix)
+        lines = each_text(lines, "lines")
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
@@ -297,33 +294,22 @@ class Translator:
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+    def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
         """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
-            DataError: there are not as many targets as sources.
+            DataError: there are not as many targets as sources, or one is no string.
         """
+        sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
         """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
-        for some in chunks(pairs, chunk):
+        for number, some in enumerate(chunks(check_series(pairs, "pairs"), chunk)):
             known = [pair for pair in some if pair is not None]
-            found = iter(self.score([source for source, _ in known], [target for _, target in known]))
+            found = iter(
+                self.score([source for source, _ in known], [target for _, target in known], first=number * chunk)
+            )
             yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
-
-
-def _torch_backend(
-    models: Sequence[Transformer], placement: Placement, datastores: Sequence[Datastore | None] = ()
-) -> TorchBackend:
-    from dragoman.translation.torch_backend import TorchBackend
-
-    return TorchBackend(models, placement, datastores)
-
-
-def _load(paths: Sequence[Path], placement: Placement) -> TorchBackend:
-    from dragoman.translation.torch_backend import load_models, transformers_of
-
-    return _torch_backend(list(transformers_of(load_models(paths, placement.device))), placement)

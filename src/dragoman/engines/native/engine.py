@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.engines.module import ModuleEngine, added_positions
+from dragoman.engines.module import ModuleEngine
 from dragoman.engines.native.library import load_library
 from dragoman.engines.native.memory import address_of
 from dragoman.engines.native.model import NativeModel, native_precision
@@ -116,37 +116,33 @@ class NativeEngine(ModuleEngine):
         """Memory of the packed weights; the embeddings are the model's own."""
         return self.native.bytes
 
-    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]] | None:
-        """Return what greedy or beam search finds, run by the library; None where it does not know the positions."""
-        return self.whole.search(requests) if self.whole else None
+    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
+        """Return what greedy or beam search finds, run by the library."""
+        return self.whole.search(requests)
 
     @property
-    def whole(self) -> NativeSearcher | None:
-        """What runs whole searches with the packed weights, if the library knows the model's positions."""
-        return NativeSearcher(self.native) if self.native.knows_positions else None
+    def whole(self) -> NativeSearcher:
+        """What runs whole searches with the packed weights."""
+        return NativeSearcher(self.native)
 
     def start(self, sources: SourceBatch) -> NativeState:
         """Encode the sources: the state before the first step.
 
         Raises:
             IndexError: an id is not in the vocabulary.
+            ModelError: a row is longer than the model's table of positions.
             ValueError: there is padding before the end of a row.
         """
         batch, library = len(sources), self.native.library
-        ids = lengths = positions = None
+        ids = lengths = None
         if isinstance(self.model, Transformer):
             ids, lengths = without_padding(sources)
-            if not self.native.knows_source_positions:
-                positions = added_positions(self.model, "source", 0, sources.ids.shape[1]).contiguous()
         handle = ctypes.c_void_p()
         code = library.start(
             self.native.handle,
             None if ids is None else address_of(ids, "int64", (len(ids),), "ids"),
             None if lengths is None else address_of(lengths, "int32", (batch,), "lengths"),
             batch,
-            None
-            if positions is None
-            else address_of(positions, "float32", (sources.ids.shape[1], self._width), "positions"),
             torch.get_num_threads(),
             ctypes.byref(handle),
         )
@@ -168,13 +164,12 @@ class NativeEngine(ModuleEngine):
         return self._stepped(state, tokens, outputs), outputs, state
 
     def _stepped(self, state: NativeState, tokens: Tensor, outputs: Tensor | None) -> Tensor:
-        library, tokens, positions = self.native.library, _input(state, tokens), self._positions(state)
+        library, tokens = self.native.library, _input(state, tokens)
         log_probs = torch.empty(state.rows, self.native.vocab)
         code = library.step(
             state.handle,
             address_of(tokens, "int64", (state.rows,), "tokens"),
             state.rows,
-            None if positions is None else address_of(positions, "float32", (state.rows, self._width), "positions"),
             log_probs.data_ptr(),
             None if outputs is None else outputs.data_ptr(),
             torch.get_num_threads(),
@@ -191,7 +186,7 @@ class NativeEngine(ModuleEngine):
         Raises:
             IndexError: a token, banned or not, is not in the vocabulary.
         """
-        library, tokens, positions = self.native.library, _input(state, tokens), self._positions(state)
+        library, tokens = self.native.library, _input(state, tokens)
         banned, count = _whole(banned, "banned tokens"), min(count, self.native.vocab)
         values = torch.empty(state.rows, max(count, 0))
         best = torch.empty(state.rows, max(count, 0), dtype=torch.long)
@@ -199,7 +194,6 @@ class NativeEngine(ModuleEngine):
             state.handle,
             address_of(tokens, "int64", (state.rows,), "tokens"),
             state.rows,
-            None if positions is None else address_of(positions, "float32", (state.rows, self._width), "positions"),
             address_of(banned, "int64", (len(banned),), "banned tokens"),
             len(banned),
             count,
@@ -220,13 +214,6 @@ class NativeEngine(ModuleEngine):
     @property
     def _width(self) -> int:
         return self.model.generator.in_features
-
-    def _positions(self, state: NativeState) -> Tensor | None:
-        """What is added to the newest token of each row, where the library does not know it."""
-        if self.native.knows_target_positions or not state.rows:
-            return None
-        first, last = int(state.lengths.min()), int(state.lengths.max())
-        return added_positions(self.model, "target", first, last - first + 1)[state.lengths - first].contiguous()
 
 
 def without_padding(sources: SourceBatch) -> tuple[Int[Tensor, " ids"], Int[Tensor, " batch"]]:

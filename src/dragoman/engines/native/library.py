@@ -10,8 +10,10 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_siz
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ABI = 3  # DRAGOMAN_ABI of api.h
-NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT = 1, 2, 3, 4
+from dragoman.errors import ModelError
+
+ABI = 4  # DRAGOMAN_ABI of api.h
+NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT, TOO_LONG = 1, 2, 3, 4, 6
 MOST = 1 << 30  # rows of anything, and tokens of an output
 WIDEST = 1 << 24  # numbers of a row
 WIDEST_BYTES = 1 << 17  # the same in int8, so that their products can be added up
@@ -32,7 +34,10 @@ class NormSpec(ctypes.Structure):
 class TableSpec(ctypes.Structure):
     """`DragomanTable` of api.h."""
 
-    _fields_ = (("rows", c_void_p), ("count", c_int64), ("scale", c_float), ("layout", c_int32))
+    _fields_ = (
+        *(("rows", c_void_p), ("count", c_int64), ("scale", c_float), ("layout", c_int32)),
+        *(("positions", c_void_p), ("longest", c_int64)),
+    )
 
 
 class ModelSpec(ctypes.Structure):
@@ -89,12 +94,12 @@ FUNCTIONS = {
     "model": (c_int32, (_P, _P)),
     "free_model": (None, (_P,)),
     "model_bytes": (c_size_t, (_P,)),
-    "start": (c_int32, (_P, _P, _P, _I, _P, _I, _P)),
+    "start": (c_int32, (_P, _P, _P, _I, _I, _P)),
     "free_state": (None, (_P,)),
     "reorder": (c_int32, (_P, _P, _I)),
     "join": (c_int32, (_P, _P)),
-    "step": (c_int32, (_P, _P, _I, _P, _P, _P, _I)),
-    "step_top": (c_int32, (_P, _P, _I, _P, _P, _I, _I, _P, _P, _I)),
+    "step": (c_int32, (_P, _P, _I, _P, _P, _I)),
+    "step_top": (c_int32, (_P, _P, _I, _P, _I, _I, _P, _P, _I)),
     "search": (c_int32, (_P, _P, _I, _I, _P)),
     "free_found": (None, (_P,)),
     "open": (c_int32, (_P, _I, _P)),
@@ -149,6 +154,7 @@ class Library:
             MemoryError: there is not enough.
             IndexError: a token is not in the vocabulary.
             FloatingPointError: the model gives NaN.
+            ModelError: a sequence is longer than the model's table of positions.
             ValueError: it was given what it does not take.
             RuntimeError: it failed otherwise.
         """
@@ -163,6 +169,9 @@ class Library:
             return IndexError("a token is not in the vocabulary of the model")
         if code == NOT_A_NUMBER:
             return FloatingPointError("the model gives NaN")
+        if code == TOO_LONG:
+            hint = "split the text or limit the length of the output"
+            return ModelError("a sequence is longer than the model's table of positions", hint=hint)
         told = self.message().decode(errors="replace")
         return (ValueError if code == BAD_ARGUMENT else RuntimeError)(f"the native engine: {told}")
 

@@ -23,7 +23,7 @@ from dragoman.engines.native.library import (
 )
 from dragoman.engines.native.memory import address_of
 from dragoman.engines.native.sentences import Output, Wanted, take_found
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ModelError
 from dragoman.models.blueprint import (
     GIVEN,
     A,
@@ -63,9 +63,6 @@ class NativeModel:
     Raises:
         ConfigError: the library is not there, or the processor does not have what is asked for.
         NotPlain: the library does not run such a model, or a size of it is beyond what the library counts.
-
-    Attributes:
-        knows_positions: whether the library makes all positions itself, so that it can search by itself.
     """
 
     def __init__(self, blueprint: Blueprint[W], precision: str = "float32", kernels: str | None = None) -> None:
@@ -78,12 +75,13 @@ class NativeModel:
         self.kernels = _choose_kernels(library, kernels, precision)
         self.vocab: int = blueprint.generator.weight.shape[0]
         self.handle = _packed(blueprint, library, precision, self.kernels)
-        # The library reads the embeddings where they are.
-        self._kept: list[Array] = [one.rows for one in blueprint.embeddings]
-        self.knows_source_positions = blueprint.source is None or blueprint.source.positions != GIVEN
-        self.knows_target_positions = blueprint.target.positions != GIVEN
-        self.knows_positions = self.knows_source_positions and self.knows_target_positions
+        # The library reads embeddings and tables of positions where they are.
+        self._kept: list[Array | None] = [part for one in blueprint.embeddings for part in (one.rows, one.table)]
         self._free = weakref.finalize(self, library.free_model, self.handle)
+
+    def __reduce__(self) -> str:
+        hint = "open the model with from_pretrained, whose path is pickled; or with engine='module'"
+        raise ModelError("weights that were packed in memory are neither pickled nor copied", hint=hint)
 
     @staticmethod
     def supports(blueprint: Blueprint[A]) -> str | None:
@@ -132,6 +130,7 @@ class NativeModel:
             FloatingPointError: the model gives NaN.
             IndexError: a token is not in the vocabulary.
             MemoryError: there is not enough.
+            ModelError: a sequence is longer than the model's table of positions.
             ValueError: there are not as many options, lengths or prefixes as rows.
         """
         specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()
@@ -226,7 +225,11 @@ def _table(embedding: Embedding[W] | None, shape: Shape) -> TableSpec:
     rows = embedding.rows
     address = address_of(rows, "float32", tuple(rows.shape), "an embedding")
     layout = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions]
-    return TableSpec(address, rows.shape[0], embedding.scale, layout)
+    spec, table = TableSpec(address, rows.shape[0], embedding.scale, layout), embedding.table
+    if table is not None:
+        spec.positions = address_of(table, "float32", (table.shape[0], shape.d_model), "a table of positions")
+        spec.longest = table.shape[0]
+    return spec
 
 
 def _stacks(blueprint: Blueprint[W]) -> tuple[Stack[W], Stack[W]]:

@@ -20,11 +20,8 @@ class NativeSearch:
     a call that finds another one at work raises ValueError.
 
     Args:
-        model: packed weights whose positions the library knows.
+        model: packed weights.
         threads: at most so many work on a step; all there are if None.
-
-    Raises:
-        ValueError: the library does not know the positions of the model.
     """
 
     def __init__(self, model: NativeModel, threads: int | None = None) -> None:
@@ -61,6 +58,7 @@ class NativeSearch:
         Raises:
             IndexError: a token is not in the vocabulary; none of the sentences is admitted.
             MemoryError: there is not enough; likewise.
+            ModelError: a source is longer than the model's table of positions; likewise.
             ValueError: there are not as many options, lengths or prefixes as rows.
         """
         specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from threading import Lock
 
+from dragoman.engines.forking import OneAtATime
 from dragoman.engines.native.continuous import NativeContinuousSearch
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
@@ -18,14 +18,14 @@ class NativeSearcher:
     """A packed model that answers whole requests: ids in, hypotheses out, without PyTorch.
 
     Args:
-        model: packed weights whose positions the library knows.
+        model: packed weights.
         right_to_left: makes the right-to-left models, when they are first asked; None if no others do.
     """
 
     def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
         self.model, self._make_right_to_left = model, right_to_left
         self._right_to_left: NativeModel | None = None
-        self._lock = Lock()
+        self._lock = OneAtATime()
 
     @property
     def name(self) -> str:
@@ -40,7 +40,8 @@ class NativeSearcher:
             threads: at most so many work on it; all there are if None.
 
         Raises:
-            ModelError: the model gives NaN, or zero probability to every output of a request.
+            ModelError: the model gives NaN, or zero probability to every output of a request; or a sequence is longer
+                than its table of positions.
         """
         return _search(self.model, requests, threads)
 

@@ -28,7 +28,8 @@ class Finished(NamedTuple):
     Attributes:
         number: the sentence's.
         outputs: best first; none where every one is impossible, or there was an error.
-        error: FloatingPointError where the model gives NaN, MemoryError where there was not enough; else None.
+        error: FloatingPointError where the model gives NaN, MemoryError where there was not enough, ModelError where
+            an output grew longer than the model's table of positions; else None.
     """
 
     number: int

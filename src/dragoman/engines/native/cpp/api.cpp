@@ -104,15 +104,15 @@ void dragoman_free_model(void* model) { delete static_cast<Model*>(model); }
 
 size_t dragoman_model_bytes(const void* model) { return model ? static_cast<const Model*>(model)->bytes() : 0; }
 
-int32_t dragoman_start(const void* handle, const int64_t* ids, const int32_t* lengths, int32_t batch,
-                       const float* positions, int32_t threads, void** state) {
+int32_t dragoman_start(const void* handle, const int64_t* ids, const int32_t* lengths, int32_t batch, int32_t threads,
+                       void** state) {
     return guarded([&] {
         require(state, "there is no place for the state");
         *state = nullptr;
         const Model& model = model_of(handle);
         require(batch >= 0 && batch <= MOST_BATCH, "there are fewer than no sentences, or too many");
         require(!model.cross || lengths || batch == 0, "there are no lengths");
-        *state = run_start(model, {ids, lengths, batch, positions}, threads_of(threads)).release();
+        *state = run_start(model, {ids, lengths, batch}, threads_of(threads)).release();
     });
 }
 
@@ -140,24 +140,22 @@ int32_t dragoman_join(void* handle, void* other) {
     });
 }
 
-int32_t dragoman_step(void* handle, const int64_t* tokens, int32_t rows, const float* positions, float* log_probs,
-                      float* outputs, int32_t threads) {
+int32_t dragoman_step(void* handle, const int64_t* tokens, int32_t rows, float* log_probs, float* outputs,
+                      int32_t threads) {
     return guarded([&] {
         State& state = state_of(handle);
         const Exclusive own(state.used);
         require(log_probs || rows == 0, "there is no place for log-probabilities");
         Step step;
         step.tokens = tokens;
-        step.positions = positions;
         step.all = log_probs;
         step.outputs = outputs;
         run(state, step, rows, threads);
     });
 }
 
-int32_t dragoman_step_top(void* handle, const int64_t* tokens, int32_t rows, const float* positions,
-                          const int64_t* banned, int32_t banned_count, int32_t count, float* values, int64_t* indices,
-                          int32_t threads) {
+int32_t dragoman_step_top(void* handle, const int64_t* tokens, int32_t rows, const int64_t* banned,
+                          int32_t banned_count, int32_t count, float* values, int64_t* indices, int32_t threads) {
     return guarded([&] {
         State& state = state_of(handle);
         const Exclusive own(state.used);
@@ -175,7 +173,6 @@ int32_t dragoman_step_top(void* handle, const int64_t* tokens, int32_t rows, con
         }
         Step step;
         step.tokens = tokens;
-        step.positions = positions;
         step.rules = rules.data();
         run(state, step, rows, threads);
     });

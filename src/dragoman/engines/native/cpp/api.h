@@ -8,7 +8,7 @@
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
 /* Changes with the meaning or the types of anything here or in training_api.h. */
-#define DRAGOMAN_ABI 3
+#define DRAGOMAN_ABI 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,7 +20,8 @@ enum {
     DRAGOMAN_NO_SUCH_TOKEN = 2,
     DRAGOMAN_NOT_A_NUMBER = 3,
     DRAGOMAN_BAD_ARGUMENT = 4,
-    DRAGOMAN_FAILED = 5
+    DRAGOMAN_FAILED = 5,
+    DRAGOMAN_TOO_LONG = 6 /* a sequence is longer than a table of positions */
 };
 
 typedef struct {
@@ -42,8 +43,10 @@ typedef struct {
     float scale;
     /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys of
        self-attention are rotated (rotary positions), 4 also those of cross-attention; 5: no sinusoids, but scores of
-       self-attention that fall with the distance (ALiBi); 0: the caller gives positions, which are added. */
+       self-attention that fall with the distance (ALiBi); 0: rows of a table, which are added. */
     int32_t layout;
+    const float* positions; /* of layout 0: [longest, d_model]; must outlive the model */
+    int64_t longest;
 } DragomanTable;
 
 /* Matrices of a layer: query, key and value, output, inner, outer; of a decoder layer with cross-attention: query, key
@@ -106,10 +109,9 @@ DRAGOMAN_EXPORT int32_t dragoman_model(const DragomanModel* spec, void** model);
 DRAGOMAN_EXPORT void dragoman_free_model(void* model);
 DRAGOMAN_EXPORT size_t dragoman_model_bytes(const void* model);
 
-/* Encodes `batch` sentences of so many ids each, one after the other; positions is [longest, d_model], null unless the
-   source's layout is 0. Without an encoder only `batch` counts. */
+/* Encodes `batch` sentences of so many ids each, one after the other. Without an encoder only `batch` counts. */
 DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, const int32_t* lengths, int32_t batch,
-                                       const float* positions, int32_t threads, void** state);
+                                       int32_t threads, void** state);
 DRAGOMAN_EXPORT void dragoman_free_state(void* state);
 /* Keeps the rows at `indices`, in that order. */
 DRAGOMAN_EXPORT int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows);
@@ -117,15 +119,15 @@ DRAGOMAN_EXPORT int32_t dragoman_reorder(void* state, const int64_t* indices, in
 DRAGOMAN_EXPORT int32_t dragoman_join(void* state, void* other);
 
 /* One token of each row in; log-probabilities [rows, vocabulary] of the next one out, and unless `outputs` is null
-   what they were made from [rows, d_model]. `positions` is [rows, d_model], null unless the target's layout is 0. */
-DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, int32_t rows, const float* positions,
-                                      float* log_probs, float* outputs, int32_t threads);
+   what they were made from [rows, d_model]. */
+DRAGOMAN_EXPORT int32_t dragoman_step(void* state, const int64_t* tokens, int32_t rows, float* log_probs,
+                                      float* outputs, int32_t threads);
 /* The same, but only the `count` likeliest, the banned ones at -inf: values and indices [rows, count]. */
-DRAGOMAN_EXPORT int32_t dragoman_step_top(void* state, const int64_t* tokens, int32_t rows, const float* positions,
-                                          const int64_t* banned, int32_t banned_count, int32_t count, float* values,
-                                          int64_t* indices, int32_t threads);
+DRAGOMAN_EXPORT int32_t dragoman_step_top(void* state, const int64_t* tokens, int32_t rows, const int64_t* banned,
+                                          int32_t banned_count, int32_t count, float* values, int64_t* indices,
+                                          int32_t threads);
 
-/* Whole searches, by a model whose layouts are not 0. `found` is to be freed. */
+/* Whole searches. `found` is to be freed. */
 DRAGOMAN_EXPORT int32_t dragoman_search(const void* model, const DragomanSentence* sentences, int32_t count,
                                         int32_t threads, DragomanFound** found);
 DRAGOMAN_EXPORT void dragoman_free_found(DragomanFound* found);

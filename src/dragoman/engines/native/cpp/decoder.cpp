@@ -13,20 +13,18 @@ constexpr int ROWS_EACH = 24;     // with fewer, workers share the rows of a sta
 // What is added to a row's newest token, or what its angles are; made before the state grows by it.
 class Position {
   public:
-    Position(const State& state, const float* given)
+    explicit Position(const State& state)
         : state_(state),
-          given_(given),
-          made_(given ? nullptr : state.model.target_positions.rows(state.longest() + 1)),
+          rows_(state.model.target_positions.rows(state.longest() + 1)),
           width_(state.model.target_positions.width) {}
 
     const float* operator()(int row) const {
-        if (given_) return given_ + static_cast<size_t>(row) * state_.model.d_model;
-        return made_ + static_cast<size_t>(state_.rows[row].length() - 1) * width_;
+        return rows_ + static_cast<size_t>(state_.rows[row].length() - 1) * width_;
     }
 
   private:
     const State& state_;
-    const float *given_, *made_;
+    const float* rows_;
     const size_t width_;
 };
 
@@ -110,7 +108,7 @@ void decode(State& state, const Step& step, int threads) {
     const size_t vocabulary = m.generator.out;
     float* logits = step.all ? step.all : state.logits(vocabulary * rows);
     Scratch& s = state.scratch(threads);
-    const Position position(state, step.positions);
+    const Position position(state);
     const Block& newest = state.grow();
     const auto pass_through = [&](const Worker& worker, int row_0, int row_1) {
         Pass pass(m, s, worker, row_0, row_1);

@@ -93,8 +93,7 @@ std::shared_ptr<const Memory> encode(const Model& m, const Sources& sources, int
     const auto memory = make_memory(m, sources);
     const int total = memory->total(), longest = memory->longest(), count = sources.count;
     if (total == 0) return memory;
-    const float* positions = sources.positions ? sources.positions : m.source_positions.rows(longest);
-    const Work work{m, sources.ids, positions, *memory};
+    const Work work{m, sources.ids, m.source_positions.rows(longest), *memory};
     const int rows = std::max(longest, std::min(total, CHUNK));
     if (threads == 1 || total < ROWS_EACH * threads || longest > total / threads) {
         Scratch all(m, rows, longest, threads);

@@ -24,7 +24,7 @@ std::unique_ptr<State> start(const Model& model, const std::vector<std::unique_p
         owners.push_back(static_cast<int64_t>(lengths.size()) - 1);
     }
     const int distinct = static_cast<int>(lengths.size());
-    auto state = run_start(model, {ids.data(), lengths.data(), distinct, nullptr}, threads);
+    auto state = run_start(model, {ids.data(), lengths.data(), distinct}, threads);
     if (lengths.size() < owners.size()) state->reorder(owners.data(), static_cast<int>(owners.size()));
     return state;
 }

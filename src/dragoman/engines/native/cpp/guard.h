@@ -22,6 +22,7 @@ class BadArgument : public std::exception {
 
 struct NoSuchToken {};  // an id that is not in the vocabulary
 struct NotANumber {};   // a model that gives what is no number
+struct TooLong {};      // a sequence that is longer than a table of positions
 
 inline void require(bool condition, const char* otherwise) {
     if (!condition) throw BadArgument(otherwise);
@@ -43,6 +44,8 @@ int32_t guarded(Work work) noexcept {
         return DRAGOMAN_NO_SUCH_TOKEN;
     } catch (const NotANumber&) {
         return DRAGOMAN_NOT_A_NUMBER;
+    } catch (const TooLong&) {
+        return DRAGOMAN_TOO_LONG;
     } catch (const std::bad_alloc&) {
         return DRAGOMAN_NO_MEMORY;
     } catch (const std::exception& error) {

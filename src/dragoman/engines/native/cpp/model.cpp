@@ -21,6 +21,8 @@ bool is_between(int64_t least, int64_t value, int64_t most) { return least <= va
 void check_table(const DragomanTable& table, const char* otherwise) {
     require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
     require(is_between(0, table.layout, static_cast<int>(Layout::alibi)), "there is no such layout of positions");
+    require(table.layout != static_cast<int>(Layout::table) || (table.positions && is_between(1, table.longest, MOST)),
+            "there is no table of positions");
 }
 
 // What the rest of the packing relies on; sizes of matrices are checked as they come.
@@ -72,8 +74,8 @@ Model::Model(const DragomanModel& spec)
       pre_norm(spec.pre_norm != 0),
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
-      source_positions(static_cast<Layout>(spec.source.layout), spec.d_model, spec.d_k, spec.heads),
-      target_positions(static_cast<Layout>(spec.target.layout), spec.d_model, spec.d_k, spec.heads),
+      source_positions(spec.source, spec.d_model, spec.d_k, spec.heads),
+      target_positions(spec.target, spec.d_model, spec.d_k, spec.heads),
       nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
     if (cross) source = {spec.source.rows, spec.source.count, spec.source.scale};

@@ -3,32 +3,45 @@
 #include <cmath>
 #include <cstring>
 
+#include "guard.h"
+
 namespace dragoman {
 
-Positions::Positions(Layout layout, int d_model, int d_k, int heads)
-    : width(layout == Layout::alibi    ? 0
-            : layout >= Layout::rotary ? d_k
-                                       : d_model),
-      layout_(layout) {
-    for (int pair = 0; pair < width && layout != Layout::given; pair += 2)
+namespace {
+
+int width_of(Layout layout, int d_model, int d_k) {
+    if (layout == Layout::alibi) return 0;
+    return layout >= Layout::rotary ? d_k : d_model;
+}
+
+}  // namespace
+
+Positions::Positions(const DragomanTable& table, int d_model, int d_k, int heads)
+    : width(width_of(static_cast<Layout>(table.layout), d_model, d_k)),
+      layout_(static_cast<Layout>(table.layout)),
+      table_(table.positions),
+      longest_(table.longest) {
+    for (int pair = 0; pair < width && layout_ != Layout::table; pair += 2)
         wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(width)));
     // The slopes of the largest power of two, then every second one of twice as many heads.
     int power = 1;
     while (2 * power <= heads) power *= 2;
-    for (int head = 0; layout == Layout::alibi && head < heads; ++head)
+    for (int head = 0; layout_ == Layout::alibi && head < heads; ++head)
         slopes_.push_back(static_cast<float>(
             std::exp2(head < power ? -8.0 * (head + 1) / power : -4.0 * (2 * (head - power) + 1) / power)));
 }
 
-const float* Positions::rows(int count) {
+const float* Positions::rows(int64_t count) {
+    if (count > longest()) throw TooLong();
+    if (layout_ == Layout::table) return table_;
     std::lock_guard<std::mutex> lock(mutex_);
     if (count > made_) {
-        int more = made_ ? made_ : 64;
+        int64_t more = made_ ? made_ : 64;
         while (more < count) more *= 2;
         const size_t each = width;
         std::unique_ptr<float[]> table(new float[more * each]);
         if (made_) std::memcpy(table.get(), tables_.back().get(), sizeof(float) * made_ * each);
-        for (int position = made_; position < more; ++position) fill(position, table.get() + position * each);
+        for (int64_t position = made_; position < more; ++position) fill(position, table.get() + position * each);
         tables_.push_back(std::move(table));
         made_ = more;
     }
@@ -36,10 +49,10 @@ const float* Positions::rows(int count) {
 }
 
 // In double precision, rounded once. An odd width has one sine more than cosines.
-void Positions::fill(int position, float* row) const {
+void Positions::fill(int64_t position, float* row) const {
     const int sines = static_cast<int>(wavelengths_.size());
     for (int i = 0; i < sines; ++i) {
-        const double angle = position / wavelengths_[i];
+        const double angle = static_cast<double>(position) / wavelengths_[i];
         const bool split = layout_ == Layout::concatenated;
         row[split ? i : 2 * i] = static_cast<float>(std::sin(angle));
         if (2 * i + 1 < width) row[split ? sines + i : 2 * i + 1] = static_cast<float>(std::cos(angle));

@@ -1,5 +1,5 @@
 // Sinusoids of positions (paper 3.5), made when they are first needed: rows added to tokens, or the angles by which
-// rotary positions rotate queries and keys; or, without any, the slopes of ALiBi.
+// rotary positions rotate queries and keys; or, without any, the slopes of ALiBi. Or the rows of a table.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,21 @@
 #include <mutex>
 #include <vector>
 
+#include "api.h"
+
 namespace dragoman {
 
-enum class Layout : int32_t { given = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4, alibi = 5 };
+enum class Layout : int32_t { table = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4, alibi = 5 };
 
 class Positions {
   public:
     // Rows are as wide as what they are added to, or as a head's queries where they rotate those.
-    Positions(Layout layout, int d_model, int d_k, int heads);
+    Positions(const DragomanTable& table, int d_model, int d_k, int heads);
 
-    // Rows [0, count), `width` numbers each; they stay where they are.
-    const float* rows(int count);
-    Layout layout() const { return layout_; }
+    // Rows [0, count), `width` numbers each; they stay where they are. Throws if a table has not as many.
+    const float* rows(int64_t count);
+    // The most rows there are.
+    int64_t longest() const { return layout_ == Layout::table ? longest_ : INT64_MAX; }
     // Whether they are a matter of attention, so that nothing is added to tokens.
     bool inside() const { return layout_ >= Layout::rotary; }
     bool rotary() const { return layout_ == Layout::rotary || layout_ == Layout::rotary_cross; }
@@ -30,14 +33,16 @@ class Positions {
     const int width;
 
   private:
-    void fill(int position, float* row) const;
+    void fill(int64_t position, float* row) const;
 
     const Layout layout_;
+    const float* const table_;  // the caller's memory
+    const int64_t longest_;
     std::vector<float> slopes_;
     std::vector<double> wavelengths_;  // of each pair of columns, divided by 2 pi
     std::mutex mutex_;
     std::vector<std::unique_ptr<float[]>> tables_;  // each twice as long as the one before, which others may still read
-    int made_ = 0;
+    int64_t made_ = 0;
 };
 
 }  // namespace dragoman

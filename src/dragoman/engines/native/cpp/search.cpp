@@ -47,12 +47,6 @@ std::vector<int> borders_of(const std::vector<std::unique_ptr<Sentence>>& senten
 
 }  // namespace
 
-Search::Search(const Model& model, int threads) : model_(model), threads_(threads) {
-    const bool made = model.target_positions.layout() != Layout::given &&
-                      (!model.cross || model.source_positions.layout() != Layout::given);
-    require(made, "a search needs a model whose positions are made here");
-}
-
 int64_t Search::admit(const DragomanSentence* given, int count) {
     int64_t rows = 0;
     for (const auto& part : parts_) rows += part->group.beams();

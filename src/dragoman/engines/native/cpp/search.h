@@ -12,7 +12,7 @@ namespace dragoman {
 
 class Search {
   public:
-    Search(const Model& model, int threads);
+    Search(const Model& model, int threads) : model_(model), threads_(threads) {}
 
     std::atomic_flag used = ATOMIC_FLAG_INIT;
 

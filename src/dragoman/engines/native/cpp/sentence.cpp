@@ -34,7 +34,10 @@ void check(const Model& model, const DragomanSentence& given) {
     require(given.n_best >= 1, "fewer than one output is asked for");
     require(given.formula >= DRAGOMAN_GNMT && given.formula <= DRAGOMAN_REWARD, "there is no such length penalty");
     require(std::isfinite(given.alpha), "the length penalty is no number");
-    if (model.cross) model.source.check(given.source, static_cast<size_t>(given.source_length));
+    if (model.cross) {
+        model.source.check(given.source, static_cast<size_t>(given.source_length));
+        if (given.source_length > model.source_positions.longest()) throw TooLong();
+    }
     model.target.check(given.prefix, static_cast<size_t>(given.prefix_length));
     model.target.check(given.never, static_cast<size_t>(given.never_count));
     model.target.check(&given.begin, 1);
@@ -122,6 +125,7 @@ void Sentence::advance(const float* values, const int64_t* tokens, int first, st
     const std::vector<Line> lines = continued(values, tokens);
     ++length_;
     if (pool_.is_full(lines[0].total, length_, options)) return;
+    check_length();
     tokens_.resize(lines.size());
     totals_.resize(lines.size());
     for (size_t row = 0; row < lines.size(); ++row) {
@@ -136,9 +140,15 @@ void Sentence::advance_greedily(float value, int64_t token, int first, std::vect
     const Line line{value, 0, token, value};
     ++length_;
     if (token == options.end) return pool_.add(trace(line, steps()), options);
+    check_length();
     tokens_[0] = token;
     lines_.push_back(line);
     parents.push_back(first);
+}
+
+// The newest tokens stand at the position `length_`.
+void Sentence::check_length() const {
+    if (length_ >= model_.target_positions.longest()) throw TooLong();
 }
 
 // The lines that live on, as many as the beam is wide; those that end go to the pool.

@@ -81,6 +81,7 @@ class Sentence {
     size_t steps() const { return lines_.size() / static_cast<size_t>(options.beam_size); }
     Hypothesis trace(Line line, size_t steps) const;
     void close(Rule& rule, int row) const;
+    void check_length() const;
 
     const Model& model_;
     int length_ = 0;

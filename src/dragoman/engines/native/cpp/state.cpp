@@ -164,8 +164,6 @@ std::unique_ptr<State> run_start(const Model& m, const Sources& sources, int thr
     }
     m.check_rows(total + 1);
     m.source.check(sources.ids, static_cast<size_t>(total));
-    require((m.source_positions.layout() == Layout::given) == (sources.positions != nullptr) || total == 0,
-            "positions of sources are given where they are made here, or not given where they are not");
     const int rows = static_cast<int>(total) + 1;
     std::shared_ptr<const Memory> memory;
     m.encoding.run(rows, m.useful(rows, threads), [&](int some) { memory = encode(m, sources, some); });
@@ -180,8 +178,6 @@ void run_step(State& state, const Step& given, int threads) {
     const Model& m = state.model;
     const int rows = state.count();
     if (rows == 0) return;
-    require((m.target_positions.layout() == Layout::given) == (given.positions != nullptr),
-            "positions of targets are given where they are made here, or not given where they are not");
     m.decoding.run(rows, m.useful(rows, threads), [&](int some) { decode(state, given, some); });
 }
 

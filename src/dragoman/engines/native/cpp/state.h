@@ -107,10 +107,9 @@ struct Rule {
 
 struct Step {
     const int64_t* tokens = nullptr;
-    const float* positions = nullptr;  // [rows, d_model], or null where they are made here
-    float* all = nullptr;              // [rows, vocabulary] log-probabilities, or null
-    float* outputs = nullptr;          // [rows, d_model] what the generator reads, or null
-    const Rule* rules = nullptr;       // of each row, without `all`
+    float* all = nullptr;         // [rows, vocabulary] log-probabilities, or null
+    float* outputs = nullptr;     // [rows, d_model] what the generator reads, or null
+    const Rule* rules = nullptr;  // of each row, without `all`
 };
 
 // Sentences of so many ids each, one after the other, as a state; tokens out of the vocabulary are errors.
@@ -118,7 +117,6 @@ struct Sources {
     const int64_t* ids = nullptr;
     const int32_t* lengths = nullptr;
     int count = 0;
-    const float* positions = nullptr;  // [longest, d_model], or null where they are made here
 };
 
 // With up to so many threads: keys and values of the memory of some sentences, and one step of a state.

@@ -1,0 +1,64 @@
+"""Verbs that look at runs and settings, and give models away: settings, plot, bundle."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.options import Json, Model, print_json, tell
+
+
+def settings(
+    word: Annotated[
+        str | None,
+        typer.Argument(help="A name, a section, words of what it means, or another toolkit's name.", metavar="WORD"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Look settings up. Without a word all; of each its default, what it means, what it may be and its flag."""
+    from dragoman.config import settings as look_up
+
+    found = look_up(word or "")
+    if as_json:
+        print_json(found.to_dict())
+        return
+    on_terminal = sys.stdout.isatty()
+    width = min(shutil.get_terminal_size().columns, 120) if on_terminal else 100
+    print(found.to_text(width=width, bold="\033[1m{}\033[0m" if on_terminal else "{}"))
+
+
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, seven at most.", metavar="RUN")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The picture: .png, .svg or .pdf.  [default: curves.png in the first run]", metavar="FILE"),
+    ] = None,
+) -> None:
+    """Draw the curves of runs. Loss, score on held-out lines and learning rate, by updates and by time."""
+    from dragoman.runs import draw_curves
+
+    picture = draw_curves(runs, out)
+    if picture.note is not None:
+        tell(f"note: {picture.note}")
+    print(picture.path)
+
+
+def bundle(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The directory to make.", metavar="DIR")],
+    as_json: Json = False,
+) -> None:
+    """Copy what a model needs, to give it away. Into a directory of its own, in which it is tried."""
+    from dragoman.runs import bundle_model
+
+    made = bundle_model(model, out)
+    if as_json:
+        print_json(made.to_dict())
+        return
+    for name, size in made.files.items():
+        print(f"{size:>15,}  {name}")
+    print(f"{made.bytes:>15,}  bytes in {made.directory}")

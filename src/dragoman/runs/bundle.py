@@ -1,0 +1,106 @@
+"""What of a run is needed to translate, and a directory that holds just that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.engines import choose_device
+from dragoman.errors import ConfigError
+from dragoman.files import make_directory, opened, remove, temporary_sibling
+from dragoman.language import load_language_model
+from dragoman.language.loading import family_of
+from dragoman.markov.files import SETTINGS, TENSORS
+from dragoman.models.description import CONFIG, DATASTORE, WEIGHTS
+from dragoman.text.tokenizer_pair import tokenizer_files
+from dragoman.translation import Translator
+
+CARD = "README.md"
+_PICTURES = ("curves.png",)  # what a card may show
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A directory with what serving a model needs.
+
+    Attributes:
+        directory: where it is.
+        files: its files -> their bytes.
+    """
+
+    directory: Path
+    files: dict[str, int]
+
+    @property
+    def bytes(self) -> int:
+        """Return how much it takes on disk."""
+        return sum(self.files.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {"directory": str(self.directory), "files": self.files, "bytes": self.bytes}
+
+
+def needed_files(directory: str | Path) -> list[str]:
+    """Return the names of the files of a model directory that running the model needs.
+
+    Its configuration, weights (of a Markov model, counts), tokenizers, fuzzy matches and datastore, as far as it has
+    them.
+
+    Raises:
+        ModelError: there is no model.
+    """
+    directory = Path(directory)
+    counted = family_of(directory) == "Markov"
+    model = (SETTINGS, TENSORS) if counted else (WEIGHTS, DATASTORE)
+    names = [CONFIG, *model, *sorted(tokenizer_files(directory))]
+    return [name for name in names if (directory / name).exists() or name == WEIGHTS]
+
+
+def bundle_model(model: str | Path, out: str | Path) -> Bundle:
+    """Copy what running a model needs, and its card, into a directory of its own, and run it there once.
+
+    Checkpoints, prepared data, logs and settings of the training stay behind. The directory appears when all is well.
+
+    Args:
+        model: a run or model directory.
+        out: the directory to make.
+
+    Raises:
+        ConfigError: `out` is there already.
+        ModelError: there is no model, or it is damaged.
+        SaveError: a file cannot be written.
+    """
+    source, out = Path(model), Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    names = [*needed_files(source), *(name for name in (CARD, *_PICTURES) if (source / name).exists())]
+    make_directory(out.absolute().parent)
+    temporary = temporary_sibling(out.absolute())
+    with suppress(FileNotFoundError):
+        remove(temporary)  # of a process of the same number that was killed
+    try:
+        temporary.mkdir()
+        for name in names:
+            with opened(source / name) as file, (temporary / name).open("xb") as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+        _try(temporary)
+        with suppress(FileNotFoundError):
+            out.rmdir()  # empty, or it was refused
+        os.rename(temporary, out)
+    finally:
+        with suppress(FileNotFoundError):
+            remove(temporary)
+    return Bundle(out, {name: (out / name).stat().st_size for name in names})
+
+
+def _try(directory: Path) -> None:
+    """The model opens, and translates a line if it is one that translates."""
+    if family_of(directory) == "transformer":
+        Translator.from_pretrained(directory).translate(["a"])
+    else:
+        load_language_model(directory, device=str(choose_device("cpu")))
