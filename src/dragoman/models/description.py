@@ -11,7 +11,7 @@ from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import MAX_SETTINGS_BYTES, make_directory, read_json, sealed, sum_of, unquoted, unsealed, write_json
-from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
+from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair, all_tokenizer_files
 
 FORMAT = 1
 NEAR = 5  # models that a message names
