@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from os import PathLike
 
+_LONGEST = 200  # characters of what was found
+
 
 class DragomanError(Exception):
     """A mistake that the user can mend.
@@ -36,17 +38,17 @@ class DragomanError(Exception):
         found: object = None,
         hint: str | None = None,
     ) -> None:
-        self.message = message
+        self.message = escaped(message, kept="\n")
         self.file = None if file is None else str(file)
         self.line = line
         self.byte = byte
-        self.expected = None if expected is None else str(expected)
-        self.found = None if found is None else str(found)
+        self.expected = None if expected is None else _told(expected)
+        self.found = None if found is None else _told(found)
         self.hint = hint
         super().__init__(self._compose())
 
     def _compose(self) -> str:
-        place = self.file or ""
+        place = escaped(self.file or "")
         if self.line is not None:
             place += f", line {self.line}" if place else f"line {self.line}"
         if self.byte is not None:
@@ -59,6 +61,26 @@ class DragomanError(Exception):
         if self.hint is not None:
             parts.append(f"  to do:    {self.hint}")
         return "\n".join(parts)
+
+
+def escaped(text: str, kept: str = "") -> str:
+    r"""Return a text whose control characters, and what cannot be printed, are spelled as in `\x1b`; `kept` stay.
+
+    What a model or a file says may else colour a terminal, move about in it, or add lines that we never wrote.
+    """
+    if text.isprintable():
+        return text
+    spelled = (c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    return "".join(spelled)
+
+
+def _told(value: object) -> str:
+    """What was expected or found, of bounded length; another error, which has been told like this, keeps its lines."""
+    if isinstance(value, BaseException):
+        text, longest = escaped(str(value), kept="\n"), 20 * _LONGEST
+    else:
+        text, longest = escaped(str(value)[: _LONGEST + 1], kept="\t"), _LONGEST
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 class ConfigError(DragomanError):

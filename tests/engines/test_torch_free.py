@@ -156,9 +156,11 @@ def test_a_flipped_byte_of_the_weights_is_noticed(tmp_path: Path, engine: str) -
 def test_files_that_are_not_plain_are_not_read(tmp_path: Path) -> None:
     file = save(tmp_path) / "model.safetensors"
     whole = file.read_bytes()
-    arrays, tensors = read_arrays(file), read_tensors(file)
-    assert arrays is not None
-    assert {name: array.shape for name, array in arrays.items()} == {n: tuple(t.shape) for n, t in tensors.items()}
+    stored, tensors = read_arrays(file), read_tensors(file)
+    assert stored is not None
+    assert {name: array.shape for name, array in stored.arrays.items()} == {
+        n: tuple(t.shape) for n, t in tensors.items()
+    }
     length = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + length])
     entry = next(name for name in header if name != "__metadata__")

@@ -20,6 +20,7 @@ from dragoman.training import info, markov, train
 from dragoman.training.log import RunLog
 from dragoman.training.markov import is_counted, train_markov
 from dragoman.training.progress import Progress
+from dragoman.training.signals import StopSignals
 from end_to_end import small
 
 DEV = ["ba ce di", "fo gu", "ba xu ki"]
@@ -45,8 +46,8 @@ def config_of(corpus: Path, family: str, *settings: str) -> TrainConfig:
 def trained(config: TrainConfig) -> tuple[Path, Progress, int]:
     directory = Path(config.out)
     make_directory(directory)
-    with RunLog(directory, quiet=True) as log:
-        made, progress, status = train_markov(config, directory, log, lambda: prepare(config, directory / "data"))
+    with RunLog(directory, quiet=True) as log, StopSignals(quiet=True) as stop:
+        made, progress, status = train_markov(config, directory, log, lambda: prepare(config, directory / "data"), stop)
     if progress.finished and progress.step:
         # What is written down is what was trained with.
         assert make_config(read_toml(directory / "config.toml")) == make_config(made.to_dict(none=False))
@@ -97,8 +98,8 @@ def test_a_finished_run_stays_and_an_interrupted_one_is_counted_again(
     config = config_of(corpus, "skips")
 
     def stopped(self: object) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
         monkeypatch.undo()
+        os.kill(os.getpid(), signal.SIGINT)
         return iter(self)  # type: ignore[call-overload]
 
     monkeypatch.setattr(markov._Sentences, "__iter__", stopped)

@@ -161,7 +161,7 @@ def test_json_comes_back_and_gives_the_same_bytes_again(tmp_path: Path) -> None:
         (b"\xef\xbb\xbf{}", "not valid JSON"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "not valid JSON"),
         (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "nested too deeply"),
-        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deeply"),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "too much for JSON"),
         (b'{"a":' * 500 + b"1" + b"}" * 500, "nested too deeply"),
         (b"{}" + b" " * files.MAX_JSON_BYTES, "too large"),
         (b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00\x8c\x01a\x94.", "not valid JSON"),
@@ -303,17 +303,27 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_and_irregular_files_are_refused_at_once(tmp_path: Path) -> None:
-    (tmp_path / "real").write_bytes(encode_tensors({}))
-    (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    expected = {"missing": "No such file", "link": "symbolic link", "directory": "regular file", "pipe": "regular file"}
+    (tmp_path / "device").symlink_to("/dev/zero")
+    expected = {
+        "missing": "No such file",
+        "directory": "regular file",
+        "pipe": "regular file",
+        "device": "regular file",
+    }
     for name, message in expected.items():
         path = tmp_path / name
         for read in (read_json, read_tensors, lambda path: verify_file(path, 0, EMPTY_SHA256)):
             with pytest.raises(ModelError, match=message) as caught:
                 read(path)
             assert caught.value.file == str(path)
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(encode_tensors({"a": torch.ones(2)}))
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert read_tensors(tmp_path / "link")["a"].tolist() == [1, 1]
 
 
 def test_reading_leaves_no_file_open(tmp_path: Path) -> None:
@@ -342,8 +352,8 @@ def test_size_and_hash_are_checked(tmp_path: Path) -> None:
 def test_what_a_dead_process_left_is_deleted_and_what_a_living_one_prepares_is_not(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    kept = [f".tmp-data-{os.getpid()}", ".tmp-data-1", ".tmp-data-old", f".tmp-other-{ended.pid}"]
-    for name in (*kept, f".tmp-data-{ended.pid}"):
+    kept = [".tmp-data-1", ".tmp-data-old", f".tmp-other-{ended.pid}"]
+    for name in (*kept, f".tmp-data-{ended.pid}", f".tmp-data-{os.getpid()}"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
     remove_orphans(tmp_path / "data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from dragoman.errors import ModelError
-from dragoman.models.sums import check_aside, check_sum, with_sum
+from dragoman.models.sums import aside, check_pieces, with_sum
 from dragoman.models.tensors import encode_tensors, read_tensors
 
 TIED = torch.arange(6.0).view(2, 3)
@@ -24,20 +25,12 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_byte_of_a_tensor_changes_unseen(name: str, tmp_path: Path) -> None:
-    path, tensors = tmp_path / "model.safetensors", FILES[name]
-    good = encode_tensors(tensors)
-    refused = 0
+    path, good = tmp_path / "model.safetensors", encode_tensors(FILES[name])
     for place in range(len(good)):
         for change in (1, 0x80, 0xFF):
             path.write_bytes(good[:place] + bytes([good[place] ^ change]) + good[place + 1 :])
-            try:
-                found = read_tensors(path)
-            except ModelError:
-                refused += 1
-            else:  # the name of the sum was hit: then there is none, but nothing else is wrong
-                assert found.keys() == tensors.keys()
-                assert all(torch.equal(found[one], tensors[one]) for one in tensors)
-    assert refused >= 3 * (len(good) - len("crc32"))
+            with pytest.raises(ModelError):
+                read_tensors(path)
 
 
 def test_the_message_tells_file_and_sums(tmp_path: Path) -> None:
@@ -45,7 +38,7 @@ def test_the_message_tells_file_and_sums(tmp_path: Path) -> None:
     good = encode_tensors(FILES["one"])
     path.write_bytes(good[:-1] + b"\x00")
     with pytest.raises(ModelError, match="damaged: wrong content") as caught:
-        check_sum(path)
+        read_tensors(path)
     assert caught.value.file == str(path)
     assert re.fullmatch("CRC-32 [0-9a-f]{8}", caught.value.expected or "")
     assert caught.value.expected != caught.value.found
@@ -73,10 +66,8 @@ def test_other_programs_read_files_with_a_sum(name: str, tmp_path: Path) -> None
 
 def test_a_check_aside_tells_when_it_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(encode_tensors(FILES["one"]))
-    check_aside(path)()
-    path.write_bytes(path.read_bytes() + b"\x00")
+    good = encode_tensors(FILES["one"])
+    aside(partial(check_pieces, path, [good[:200], good[200:]]))()
+    wait = aside(partial(check_pieces, path, [good, b"\x00"]))
     with pytest.raises(ModelError, match="damaged: wrong content"):
-        check_aside(path)()
-    with pytest.raises(ModelError, match="No such file"):
-        check_aside(tmp_path / "none")()
+        wait()

@@ -85,7 +85,9 @@ def main() -> None:
         too_little = "DefaultCPUAllocator: " in str(error) or "out of memory" in str(error)
         if not (too_little or isinstance(error, MemoryError)):
             raise
-        hint = "lower training.batch_tokens and raise training.accumulate as much, or take a smaller model"
+        hint = "give shorter lines or fewer at once (--buffer), or take a smaller model"
+        if sys.argv[1:2] == ["train"]:
+            hint = "lower training.batch_tokens and raise training.accumulate as much, or take a smaller model"
         print(f"dragoman: there is too little memory\n  to do:    {hint}", file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:

@@ -219,6 +219,7 @@ def _described(result: Evaluation, name: str) -> str:
 
 def info(model: Model, as_json: Json = False) -> None:
     """Tell what a run or model directory holds. How far it is, how good, shape, engine, what to give away."""
+    from dragoman.errors import escaped
     from dragoman.training import info as describe
 
     found = describe(model)
@@ -229,9 +230,9 @@ def info(model: Model, as_json: Json = False) -> None:
         if isinstance(value, dict) and value:
             print(f"{key}:")
             for name, entry in value.items():
-                print(f"  {name} = {entry}")
+                print(f"  {escaped(str(name))} = {escaped(str(entry))}")
         else:
             text = ", ".join(value) or "none" if isinstance(value, (dict, list)) else value
-            print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {text}")
+            print(f"{key}: {text:,}" if isinstance(text, int) else f"{key}: {escaped(str(text))}")
     if found["needed"]:
-        print(f"to give it away: dragoman bundle {shlex.quote(str(model))} --out DIR")
+        print(f"to give it away: dragoman bundle {escaped(shlex.quote(str(model)))} --out DIR")

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.data.store import TokenStore
-from dragoman.errors import DataError
-from dragoman.files import write_new_file
+from dragoman.errors import DataError, ModelError
+from dragoman.files import opened, write_new_file
 from dragoman.pace import Pace
 from dragoman.sequences import Source
 from dragoman.text.matching import Matching
@@ -72,8 +72,9 @@ class MatchCandidates:
             DataError: it is missing, damaged, or of other pairs.
         """
         try:
-            nearest = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            with opened(path) as file:
+                nearest = np.load(io.BytesIO(file.read()), allow_pickle=False)
+        except (OSError, ModelError, ValueError, EOFError) as error:
             raise DataError("cannot read which pairs are alike", file=path, found=error) from error
         sound = nearest.dtype == np.int32 and nearest.shape == (pairs, candidate_count(matching))
         if not sound or nearest.min(initial=0) < _NONE or nearest.max(initial=_NONE) >= len(matching.index.sources):

@@ -25,27 +25,37 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import Section, TrainConfig, file_keys
-from dragoman.config.values import Mistake, convert
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
+from dragoman.data.prepared_files import (
+    FORMAT,
+    PREPARED,
+    file_sum,
+    read_facts,
+    read_report,
+    read_texts,
+    write_json,
+    write_texts,
+)
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import TokenStore
 from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
-from dragoman.files import flush_directory, remove_orphans, temporary_sibling, write_new_file
+from dragoman.files import (
+    flush_directory,
+    remove_orphans,
+    sealed,
+    temporary_sibling,
+)
 from dragoman.pace import silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
 from dragoman.text.matching import Matching
 
-FORMAT = 1
-PREPARED = "prepared.json"
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
-_FACTS = {"counts", "hashes", "languages", "held_out", "key"}
-_MAX_JSON = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -87,31 +97,35 @@ class Prepared:
     files: dict[str, list[str]]
 
     @classmethod
-    def open(cls, directory: str | Path, *, verify: bool = False) -> Prepared:
+    def open(cls, directory: str | Path, *, verify: bool = True) -> Prepared:
         """Open a prepared directory.
 
         Args:
             directory: made by `prepare`.
-            verify: also compare the SHA-256 of the token stores, which reads all of them.
+            verify: compare the SHA-256 of every file, which reads all of them, and the ids with the vocabularies.
 
         Raises:
             DataError: it is not a prepared directory, or a file in it is missing, damaged or changed; names it.
         """
         directory = Path(directory)
-        facts = _read_facts(directory)
+        facts = read_facts(directory)
         for name, digest in facts["files"].items():
-            if file_hash(directory / name) != digest:
+            if verify and file_sum(directory / name) != digest:
                 raise DataError("a prepared file was changed", file=directory / name, hint="prepare the data again")
-        report = _read_report(directory / "report.json", TextReport if facts["is_text"] else CorpusReport)
+        report = read_report(directory / "report.json", TextReport if facts["is_text"] else CorpusReport)
         train, tokenizers = TokenStore.open(directory / "train", verify=verify), TokenizerPair.load(directory)
+        dev = TokenStore.open(directory / "dev", verify=verify)
+        if verify:
+            for store in (train, dev):
+                store.check_ids(tokenizers.source_vocab, len(tokenizers.target))
         matching = tokenizers.matching
         return cls(
             directory=directory,
             train=train,
-            dev=TokenStore.open(directory / "dev", verify=verify),
+            dev=dev,
             tokenizers=tokenizers,
-            dev_source=_read_texts(directory / "dev.source.txt"),
-            dev_target=_read_texts(directory / "dev.target.txt"),
+            dev_source=read_texts(directory / "dev.source.txt"),
+            dev_target=read_texts(directory / "dev.target.txt"),
             counts={part: Counts.from_dict(count) for part, count in facts["counts"].items()},
             hashes=facts["hashes"],
             report=report,
@@ -150,6 +164,7 @@ def prepare(
             encoder-decoder, a text for all others), or settings do not fit the text.
     """
     directory = Path(directory)
+    _restore(directory)
     if config.data.prepared is not None:
         return _open_given(Path(config.data.prepared), config, tokenizers)
     corpora = Corpora.open(config)
@@ -176,11 +191,11 @@ def prepare(
         facts = _build(temporary, config, corpora, tokenizers, report)
         facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
         facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
-        _write_json(temporary / PREPARED, facts)
+        write_json(temporary / PREPARED, sealed(facts))
         _move(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return Prepared.open(directory)
+    return Prepared.open(directory, verify=False)
 
 
 def _build(
@@ -195,7 +210,7 @@ def _build(
     found = corpora.report(config)
     for line in (*found.lines(), *(f"warning: {warning}" for warning in found.warnings)):
         report(line)
-    _write_json(folder / "report.json", found.to_dict())
+    write_json(folder / "report.json", found.to_dict())
     chosen = None if corpora.dev.files else choose_held_out(corpora.train, unit)
     counts, reading = {part: Counts(unit=unit) for part in ("train", "dev")}, ReadCounts()
     dev = corpora.dev.read(reading) if chosen is None else (pair for pair in corpora.train if chosen(pair))
@@ -209,8 +224,8 @@ def _build(
     encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
     ids = ((source, target) for _, source, target in encoded)
     held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
-    _write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
-    _write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
+    write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
+    write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].unreadable(reading.skipped)
     lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
@@ -303,7 +318,7 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
     Raises:
         ConfigError: one was given.
     """
-    made = _read_facts(directory).get("settings", {})
+    made = read_facts(directory).get("settings", {})
     differing = []
     for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
         before = {name: one.before for name, one in settings.settings.items() if one.before is not ...}
@@ -346,55 +361,22 @@ def _tokenizer_hashes(tokenizers: TokenizerPair) -> dict[str, str]:
         return {path.name: file_hash(path) for path in sorted(Path(folder).iterdir())}
 
 
+def _old(directory: Path) -> Path:
+    return directory.with_name(f".old-{directory.name}")
+
+
+def _restore(directory: Path) -> None:
+    """Bring back what a process took away that died before it put the new data in its place."""
+    if directory.name and not os.path.lexists(directory) and (_old(directory) / PREPARED).is_file():
+        os.rename(_old(directory), directory)
+
+
 def _move(temporary: Path, directory: Path) -> None:
     flush_directory(temporary)
-    old = directory.with_name(f".old-{directory.name}")
+    old = _old(directory)
     shutil.rmtree(old, ignore_errors=True)
     if directory.exists():
         os.rename(directory, old)
     os.rename(temporary, directory)
     flush_directory(directory.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _read_facts(directory: Path) -> dict[str, Any]:
-    path = directory / PREPARED
-    try:
-        with open(path, "rb") as stream:
-            facts = json.loads(stream.read(_MAX_JSON).decode("utf-8"))
-        if facts["format"] != FORMAT:
-            raise DataError("prepared data of an unknown format", file=path, expected=FORMAT, found=facts["format"])
-        if any(Path(name).name != name for name in facts["files"]) or not facts.keys() >= _FACTS:
-            raise ValueError("entries are missing or wrong")
-    except OSError as error:
-        raise DataError("not a prepared directory", file=path, found=error.strerror) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
-    return {"is_text": False, **facts}
-
-
-def _read_report(path: Path, kind: type[CorpusReport] | type[TextReport]) -> CorpusReport | TextReport:
-    mistakes: list[Mistake] = []
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise DataError("not a corpus report", file=path, found=error) from error
-    if isinstance(found, dict):
-        found.pop("warnings", None)  # which are made of the rest
-    report = convert(found, kind, "", mistakes)
-    if mistakes:
-        raise DataError("not a corpus report", file=path, found=mistakes[0])
-    return report
-
-
-def _write_json(path: Path, tree: dict[str, Any]) -> None:
-    write_new_file(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
-
-
-def _write_texts(path: Path, texts: Iterable[str]) -> None:
-    write_new_file(path, "".join(f"{text}\n" for text in texts).encode("utf-8"))
-
-
-def _read_texts(path: Path) -> list[str]:
-    # Not `read_lines`: a CR at the end of a text was a character of it.
-    return path.read_bytes().decode("utf-8").split("\n")[:-1]

@@ -20,12 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.errors import DataError
-from dragoman.files import flush_directory, write_new_file
+from dragoman.errors import DataError, ModelError
+from dragoman.files import (
+    MAX_SETTINGS_BYTES,
+    flush_directory,
+    opened,
+    read_json,
+    sealed,
+    sum_of,
+    unsealed,
+    write_new_file,
+)
 
 FORMAT = 1
 SIDES = ("source", "target")
-_MAX_JSON = 2**20
 _DTYPES = {"H": "<u2", "I": "<u4"}
 
 
@@ -65,6 +73,17 @@ class TokenStore:
             raise IndexError(f"pair {index} of {len(self)}")
         offsets = self._offsets[side]
         return self._tokens[side][offsets[index] : offsets[index + 1]]
+
+    def check_ids(self, source_vocab: int, target_vocab: int) -> None:
+        """Refuse ids that are in no vocabulary of these sizes.
+
+        Raises:
+            DataError: there is one.
+        """
+        for side, size in zip(SIDES, (source_vocab, target_vocab), strict=True):
+            if (found := int(self._tokens[side].max(initial=0))) >= size:
+                raise DataError("an id is not in the vocabulary", file=self.directory / f"{side}.tokens",
+                                expected=f"less than {size}", found=found)  # fmt: skip
 
     def with_rows(self, changed: Mapping[str, Sequence[Sequence[int]]]) -> TokenStore:
         """Return the same pairs, in memory, with other ids on some sides.
@@ -160,7 +179,7 @@ def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
             write_new_file(directory / f"{side}.offsets", offsets)
             facts[f"{side}.offsets"] = {"bytes": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
     description = {"format": FORMAT, "pairs": count, "dtype": _DTYPES[typecode], "files": facts}
-    write_new_file(directory / "store.json", (json.dumps(description, indent=2) + "\n").encode())
+    write_new_file(directory / "store.json", (json.dumps(sealed(description), indent=2) + "\n").encode())
     flush_directory(directory)
 
 
@@ -190,8 +209,7 @@ class _SideWriter:
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as stream:
-            description = json.loads(stream.read(_MAX_JSON).decode("utf-8"))
+        description = unsealed(read_json(path, limit=MAX_SETTINGS_BYTES), path)
         files = {f"{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")}
         sound = (
             description["format"] == FORMAT
@@ -203,8 +221,8 @@ def _read_description(path: Path) -> dict[str, Any]:
                 for facts in description["files"].values()
             )
         )
-    except OSError as error:
-        raise DataError("not a token store", file=path, found=error.strerror) from error
+    except ModelError as error:
+        raise DataError(f"not a token store: {error.message}", file=path, found=error.found) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError("the token store's description is damaged", file=path, found=error) from error
     if not sound:
@@ -214,19 +232,18 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
     try:
-        size = path.stat().st_size
+        with opened(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
         if size != facts["bytes"]:
             expected, found = f"{facts['bytes']} bytes", f"{size} bytes"
             raise DataError(
                 "a file of the token store was changed or cut short", file=path, expected=expected, found=found
             )
-        if verify:
-            with open(path, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            if digest != facts["sha256"]:
-                raise DataError("a file of the token store was changed", file=path, hint="prepare the data again")
-    except OSError as error:
-        raise DataError("a file of the token store is missing", file=path, found=error.strerror) from error
+        if verify and sum_of(path) != facts["sha256"]:
+            raise DataError("a file of the token store was changed", file=path, hint="prepare the data again")
+    except ModelError as error:
+        found = error.found or error.message
+        raise DataError("a file of the token store is missing", file=path, found=found) from error
 
 
 def _map(path: Path, dtype: np.dtype[Any]) -> np.ndarray:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman.config import ModelConfig, Placement
 from dragoman.engines.forking import survive_forks
@@ -25,13 +27,30 @@ from dragoman.models.stored import read_arrays
 DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia", "/dev/kfd", "/dev/dxg")
 
 
-def open_torch_free(directory: Path, config: ModelConfig, placement: Placement) -> tuple[NativeSearcher, str] | None:
-    """Return what answers searches with the model of a directory, and why it runs so, in words; None if others decide.
+class Opened(NamedTuple):
+    """A model that answers searches without PyTorch.
+
+    Attributes:
+        searcher: answers them.
+        reason: why it runs so, in words.
+        await_check: waits until the weights have been compared with their sum, and raises what is wrong.
+    """
+
+    searcher: NativeSearcher
+    reason: str
+    await_check: Callable[[], None]
+
+
+def open_torch_free(directory: Path, config: ModelConfig, placement: Placement) -> Opened | None:
+    """Return what answers searches with the model of a directory; None if others decide.
 
     Args:
         directory: a model directory.
         config: what it says of its model.
         placement: where and how it is to run.
+
+    Raises:
+        ModelError: the file of the weights is mostly holes, is not a regular file, or cannot be read.
     """
     survive_forks()
     certain = placement.device == "cpu" or (placement.device == "auto" and has_no_accelerator())
@@ -40,18 +59,18 @@ def open_torch_free(directory: Path, config: ModelConfig, placement: Placement) 
         return None
     if isinstance(load_library(), str):
         return None
-    arrays = read_arrays(directory / WEIGHTS)
-    if arrays is None:
+    stored = read_arrays(directory / WEIGHTS)
+    if stored is None:
         return None
     chosen, why = native_precision(placement.precision)
     try:
-        blueprint = blueprint_of(config).with_weights(arrays)
+        blueprint = blueprint_of(config).with_weights(stored.arrays)
         model = NativeModel(blueprint, chosen)
     except NotPlain:
         return None
     other, asked = blueprint.from_the_right(), "asked for" if placement.engine != "auto" else "its library is compiled"
     make_other = None if other is blueprint else partial(NativeModel, other, chosen)
-    return NativeSearcher(model, make_other), f"{asked}; {why}"
+    return Opened(NativeSearcher(model, make_other), f"{asked}; {why}", stored.await_check)
 
 
 def has_no_accelerator() -> bool:

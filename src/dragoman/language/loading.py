@@ -10,8 +10,8 @@ from dragoman.engines import ModuleEngine, choose_device, choose_engine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import MarkovModel, is_markov, load
 from dragoman.models import Languages, load_pretrained
+from dragoman.models.description import CONFIG, file_sums, read_config
 from dragoman.models.opened import OpenedFiles
-from dragoman.models.pretrained import CONFIG, read_config
 from dragoman.nn import MaskedLM
 from dragoman.text import TokenizerPair
 from dragoman.text.tokenizer import Tokenizer
@@ -90,7 +90,7 @@ def _check_plain(kind: str, engine: str, precision: str) -> None:
 
 
 def _tokenizer(folder: Path, rows: int | None) -> Tokenizer:
-    tokenizer = TokenizerPair.load(folder).target
+    tokenizer = TokenizerPair.load(folder, file_sums(folder)).target
     if len(tokenizer) != rows:
         raise ModelError("the vocabulary does not fit the model", file=folder, expected=rows, found=len(tokenizer))
     return tokenizer

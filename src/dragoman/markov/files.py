@@ -13,10 +13,23 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import ModelError
-from dragoman.files import make_directory, opened, read_json, verify_file, write_bytes, write_json
+from dragoman.files import (
+    MAX_SETTINGS_BYTES,
+    check_filled,
+    make_directory,
+    opened,
+    read_json,
+    sealed,
+    unsealed,
+    verify_file,
+    write_bytes,
+    write_json,
+)
 
 FORMAT = 1
 SETTINGS, TENSORS = "markov.json", "markov.safetensors"
+SEAL = "settings_sha256"
+MOST_WORDS = 2_000_000
 
 
 def write_model(directory: Path, settings: Mapping[str, Any], tensors: Mapping[str, Shaped[Tensor, "..."]]) -> None:
@@ -25,7 +38,7 @@ def write_model(directory: Path, settings: Mapping[str, Any], tensors: Mapping[s
     make_directory(directory)
     write_bytes(directory / TENSORS, data)
     proof = {"format": FORMAT, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    write_json(directory / SETTINGS, {**settings, **proof})
+    write_json(directory / SETTINGS, sealed({**settings, **proof}, SEAL))
 
 
 def read_model(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -37,9 +50,13 @@ def read_model(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     file = directory / SETTINGS
     if not file.exists():
         raise ModelError("no Markov model here", file=directory, expected=SETTINGS)
-    settings = read_json(file)
+    settings = unsealed(read_json(file, limit=MAX_SETTINGS_BYTES), file, SEAL)
     if settings.get("format") != FORMAT:
         raise ModelError("unknown format of Markov model", file=file, expected=FORMAT, found=settings.get("format"))
+    vocab = settings.get("vocab")
+    if type(vocab) is int and vocab > MOST_WORDS:  # beyond, numbers of pairs of words have more than 64 bits
+        raise ModelError("the vocabulary is too large", file=file, expected=f"at most {MOST_WORDS}", found=vocab)
+    check_filled(directory / TENSORS)
     verify_file(directory / TENSORS, settings.get("bytes", -1), str(settings.get("sha256")))
     with opened(directory / TENSORS) as stream:
         data = stream.read()

@@ -12,8 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.markov.files import MOST_WORDS
+
 # A context of two words and the word after it make one 64-bit key.
-MAX_VOCAB = 2_000_000
+MAX_VOCAB = MOST_WORDS
 _EVENTS_AT_ONCE = 1 << 22
 
 

@@ -166,6 +166,8 @@ def _hold_together(parts: Mapping[str, Tensor], d_model: int, vocab: int) -> boo
         keys > 0
         and all(tuple(parts[name].shape) == shape for name, shape in shapes.items())
         and all(part.dtype == kinds.get(name, torch.float32) for name, part in parts.items())
+        and all(bool(part.isfinite().all()) for part in parts.values())
+        and int(parts["tokens"][-1]) == SPECIALS.eos  # which ends the last target
         and 0 <= int(parts["tokens"].min()) <= int(parts["tokens"].max()) < vocab
         and 0 <= float(parts["weight"]) < 1
         and 0 <= float(parts["falloff"]) < float("inf")

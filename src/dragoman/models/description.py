@@ -5,16 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
-from dragoman.files import make_directory, read_json, write_json
-from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair
+from dragoman.files import MAX_SETTINGS_BYTES, make_directory, read_json, sealed, sum_of, unquoted, unsealed, write_json
+from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair, all_tokenizer_files
 
 FORMAT = 1
 NEAR = 5  # models that a message names
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
+FILES, SUM = "files", "sha256"
+_KEYS = {"format", "model", "decoding", "languages", FILES, SUM}
 
 
 class Languages(Section, section="languages"):
@@ -31,7 +34,60 @@ def save_config(
     make_directory(directory)
     sections = {"model": config, "decoding": decoding or DecodingConfig(), "languages": languages or Languages()}
     tree = {name: section.to_dict(none=False) for name, section in sections.items()}
-    write_json(directory / CONFIG, {"format": FORMAT, **tree})
+    _write(directory, {"format": FORMAT, **tree}, {})
+
+
+def replace_decoding(directory: Path, decoding: DecodingConfig) -> None:
+    """Write another search into `config.json`; all else stays.
+
+    Raises:
+        ModelError: it is missing or damaged.
+    """
+    tree = {**_sound(directory), "decoding": decoding.to_dict(none=False)}
+    _write(directory, tree, tree.get(FILES, {}))
+
+
+def vouch_for_tokenizers(directory: Path) -> None:
+    """Let `config.json` say what the tokenizers beside it are, so that `load_tokenizers` notices when one is damaged.
+
+    For those who have just written them. `save_config` forgets it; tokenizers that are not named are taken as they are.
+    """
+    names = [name for name in all_tokenizer_files() if (directory / name).is_file()]
+    _write(directory, _sound(directory), {name: sum_of(directory / name) for name in names})
+
+
+def save_tokenizers(directory: Path, tokenizers: TokenizerPair) -> None:
+    """Write tokenizers beside `config.json`, which says from then on what they are."""
+    tokenizers.save(directory)
+    vouch_for_tokenizers(directory)
+
+
+def _write(directory: Path, tree: dict[str, Any], files: dict[str, str]) -> None:
+    """`config.json` with the sums of other files, and over all of this its own."""
+    body = {name: value for name, value in tree.items() if name not in (FILES, SUM)} | ({FILES: files} if files else {})
+    write_json(directory / CONFIG, sealed(body, SUM))
+
+
+def file_sums(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 that `config.json` tells of other files; none where it cannot be read."""
+    try:
+        return _sound(directory).get(FILES, {})
+    except ModelError:
+        return {}
+
+
+def _read(directory: Path) -> dict[str, Any]:
+    """What stands in `config.json`, whose format is known."""
+    file = directory / CONFIG
+    tree = read_json(file, limit=MAX_SETTINGS_BYTES)
+    if tree.get("format") != FORMAT:
+        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
+    if unknown := sorted(tree.keys() - _KEYS):
+        raise ModelError("not a model's configuration", file=file, expected=", ".join(sorted(_KEYS)), found=unknown[0])
+    files = tree.get(FILES, {})
+    if not (isinstance(files, dict) and files.keys() <= set(all_tokenizer_files())):
+        raise ModelError("not a model's configuration", file=file, expected=f"{FILES}: SHA-256 of tokenizers")
+    return tree
 
 
 def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages]:
@@ -46,9 +102,22 @@ def read_config(directory: Path) -> tuple[ModelConfig, DecodingConfig, Languages
         if near := _models_near(directory):
             hint = f"there {'is one' if len(near) == 1 else 'are some'} in {', '.join(near)}"
         raise ModelError("no model here", file=directory, expected=CONFIG, hint=hint)
-    tree = read_json(file)
-    if tree.get("format") != FORMAT:
-        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
+    with unquoted(file):
+        found = _parts(_read(directory), file)
+    _sound(directory)
+    return found
+
+
+def _sound(directory: Path) -> dict[str, Any]:
+    """What stands in `config.json`, known to be what was written.
+
+    Raises:
+        ModelError: it is damaged, or of another format.
+    """
+    return unsealed(_read(directory), directory / CONFIG, SUM)
+
+
+def _parts(tree: dict[str, Any], file: Path) -> tuple[ModelConfig, DecodingConfig, Languages]:
     parts = {name: tree.get(name, {}) for name in ("model", "decoding", "languages")}
     if not all(isinstance(part, dict) for part in parts.values()):
         raise ModelError("not a model's configuration", file=file, expected="objects: model, decoding, languages")
@@ -81,7 +150,7 @@ def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
         DataError: a file is missing, superfluous or damaged.
         ModelError: they are not those of the model.
     """
-    tokenizers = TokenizerPair.load(directory)
+    tokenizers = TokenizerPair.load(directory, file_sums(directory))
     found = tokenizers.count_of_matches
     if config.matches and not found:
         hint = f"it belongs to the model: copy it from where {WEIGHTS} comes from"

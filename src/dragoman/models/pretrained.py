@@ -58,12 +58,19 @@ def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -
         expected = "an encoder-decoder, causal or masked model"
         raise ModelError("a Markov model is no Transformer", file=directory, expected=expected, found=config.family,
                          hint=hint)  # fmt: skip
+    tensors = read_tensors(directory / WEIGHTS)
+    layers = (config.num_encoder_layers or 0) + (config.num_decoder_layers or 0)
+    if layers > len(tensors):  # before so many are built
+        found = f"{len(tensors)} tensors"
+        raise ModelError("the weights do not fit the model", file=directory / WEIGHTS, expected=f"{layers} layers",
+                         found=found)  # fmt: skip
     try:
         with torch.device("meta"):
             model = build_model(config)
     except (ConfigError, RuntimeError, OverflowError, TypeError) as error:
-        raise ModelError("no model can be built from this", file=directory / CONFIG, found=error) from error
-    fill(model, read_tensors(directory / WEIGHTS), directory / WEIGHTS)
+        found = error if isinstance(error, ConfigError) else str(error).partition("\n")[0]
+        raise ModelError("no model can be built from this", file=directory / CONFIG, found=found) from error
+    fill(model, tensors, directory / WEIGHTS)
     return Pretrained(model.to(device).eval(), config, decoding, languages)
 
 

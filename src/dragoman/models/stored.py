@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import math
-import mmap
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
-from dragoman.files import opened, parse_json
+from dragoman.files import check_filled, opened, parse_json
+from dragoman.models.sums import aside, check_pieces
 
 MAX_HEADER_BYTES = 8 << 20
+MAX_TENSORS = 20_000
 BYTES = 4
 
 
@@ -25,7 +30,7 @@ BYTES = 4
 class StoredArray:
     """Float32 numbers in memory that `owner` keeps, row by row."""
 
-    owner: mmap.mmap
+    owner: bytes
     address: int
     shape: tuple[int, ...]
 
@@ -44,33 +49,76 @@ class StoredArray:
         return self.address
 
 
-def read_arrays(path: Path) -> dict[str, StoredArray] | None:
-    """Return all tensors of a safetensors file by name, tied ones too; None if it is not a plain file of float32."""
+class Stored(NamedTuple):
+    """What a file of tensors held when it was read.
+
+    Attributes:
+        arrays: by name, tied ones too.
+        await_check: waits until they have been compared with the sum of the file, and raises what is wrong.
+    """
+
+    arrays: dict[str, StoredArray]
+    await_check: Callable[[], None]
+
+
+def read_arrays(path: Path) -> Stored | None:
+    """Return all tensors of a safetensors file, copied into memory; None if it is not a plain file of float32.
+
+    A map of the file would follow whatever is written there later, and end the process where the file is cut short.
+
+    Raises:
+        ModelError: the file is mostly holes, is not a regular file, or cannot be read.
+    """
+    check_filled(path)
     try:
         with opened(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > MAX_HEADER_BYTES:
+            size, start = os.fstat(file.fileno()).st_size, file.read(8)
+            length = int.from_bytes(start, "little")
+            if length > min(MAX_HEADER_BYTES, size - len(start)):
                 return None
-            header = parse_json(file.read(length), path)
-            # Not read, which would take the time of copying it: pages of the file come when they are looked at. Who
-            # writes here replaces files whole, so that what is mapped stays.
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        metadata = header.pop("__metadata__", {})
-        aliases = parse_json(metadata.get("aliases", "{}").encode(), path)
-        arrays = {name: _array(entry, data, 8 + length) for name, entry in header.items()}
-        if arrays.keys() & aliases.keys():
-            return None
-        return {**arrays, **{alias: arrays[name] for alias, name in aliases.items()}}
+            start += file.read(length)
+            header = parse_json(start[8:], path)
+            metadata = header.pop("__metadata__", {})
+            aliases = parse_json(metadata.get("aliases", "{}").encode(), path)
+            if len(header) > MAX_TENSORS or header.keys() & aliases.keys():
+                return None
+            shapes = _shapes(header, size - len(start))
+            read: SimpleQueue[bytes | None] = SimpleQueue()
+            read.put(start)
+            # Summed up while the next ones are read, and while the first are packed.
+            await_check = aside(partial(check_pieces, path, iter(read.get, None)))
+            try:
+                arrays = {name: _array(file, shape, read) for name, shape in shapes.items()}
+            finally:
+                read.put(None)
+        arrays |= {alias: arrays[name] for alias, name in aliases.items()}
     except (ModelError, ValueError, KeyError, TypeError, AttributeError, OSError):
         return None
+    return Stored(arrays, await_check)
 
 
-def _array(entry: Mapping[str, Any], data: mmap.mmap, body: int) -> StoredArray:
-    first, last = entry["data_offsets"]
-    shape = tuple(entry["shape"])
-    if not all(type(number) is int and number >= 0 for number in (first, last, *shape)):
-        raise ValueError("sizes are whole numbers")
-    address = ctypes.addressof(ctypes.c_char.from_buffer(data)) + body + first
-    if entry["dtype"] != "F32" or last - first != BYTES * math.prod(shape) or body + last > len(data) or address % 4:
-        raise ValueError("not plain float32 within the file")
+def _shapes(header: Mapping[str, Any], size: int) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor in the order in which they lie in the file: end to end, from its header to its end."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    place = 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        first, last = entry["data_offsets"]
+        shape = tuple(entry["shape"])
+        if not all(type(number) is int and number >= 0 for number in (first, last, *shape)):
+            raise ValueError("sizes are whole numbers")
+        if entry["dtype"] != "F32" or last - first != BYTES * math.prod(shape) or first != place:
+            raise ValueError("not plain float32, end to end")
+        shapes[name], place = shape, last
+    if place != size:
+        raise ValueError("the tensors do not fill the file")
+    return shapes
+
+
+def _array(file: BufferedReader, shape: tuple[int, ...], read: SimpleQueue[bytes | None]) -> StoredArray:
+    data = file.read(BYTES * math.prod(shape))
+    read.put(data)
+    if len(data) != BYTES * math.prod(shape):
+        raise ValueError("the file was cut short")
+    address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
+    assert address is not None
     return StoredArray(data, address, shape)

@@ -7,17 +7,16 @@ together. Files without a sum, older ones and those from elsewhere, are taken as
 
 from __future__ import annotations
 
+import operator
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from dragoman.errors import ModelError
-from dragoman.files import opened
 
 START = b'{"__metadata__":{"crc32":"'
 ZEROS = b"00000000"
 _LENGTH = 8  # bytes before the header, which say how long it is
-_PIECE = 1 << 20  # what is read at once
 
 
 def with_sum(data: bytes) -> bytes:
@@ -37,21 +36,26 @@ def with_sum(data: bytes) -> bytes:
     return b"".join((head[:place], digits, head[place + len(ZEROS) :], body))
 
 
-def check_sum(path: Path) -> None:
-    """Compare a file of tensors with its sum, if it has one.
+def check_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Compare what was read of a file of tensors with its sum, if it has one.
+
+    Args:
+        path: of the file, for messages.
+        pieces: all of it, end to end; the first one has the whole header.
 
     Raises:
-        ModelError: it is damaged, is not a regular file, or cannot be read.
+        ModelError: it is damaged.
     """
-    with opened(path) as file:
-        head = file.read(_LENGTH + len(START))
-        if head[_LENGTH:] != START:
-            return
-        told, found = file.read(len(ZEROS)), zlib.crc32(ZEROS, zlib.crc32(head))
-        piece = memoryview(bytearray(_PIECE))
-        while count := file.readinto(piece):
-            found = zlib.crc32(piece[:count], found)
-    if told != b"%08x" % found:
+    each = iter(pieces)
+    start = next(each)
+    head, rest = start[: _LENGTH + len(START)], memoryview(start)[_LENGTH + len(START) :]
+    if (differing := _differing(head[_LENGTH:])) > 1:
+        return
+    told, found = bytes(rest[: len(ZEROS)]), zlib.crc32(ZEROS, zlib.crc32(head))
+    found = zlib.crc32(rest[len(ZEROS) :], found)
+    for piece in each:
+        found = zlib.crc32(piece, found)
+    if differing or told != b"%08x" % found:
         raise ModelError(
             "damaged: wrong content", file=path, expected=f"CRC-32 {told.decode(errors='replace')}",
             found=f"CRC-32 {found:08x}",
@@ -60,19 +64,24 @@ def check_sum(path: Path) -> None:
         )  # fmt: skip
 
 
-def check_aside(path: Path) -> Callable[[], None]:
-    """Begin `check_sum` on a thread of its own; what comes back waits for its end and raises what it raised."""
+def _differing(start: bytes) -> int:
+    """In how many places a header does not begin with a sum: in one it is the name of the sum that is damaged."""
+    return len(START) - sum(map(operator.eq, start, START))
+
+
+def aside(check: Callable[[], None]) -> Callable[[], None]:
+    """Begin a check on a thread of its own; what comes back waits for its end and raises what it raised."""
     import threading
 
     wrong: list[Exception] = []
 
-    def check() -> None:
+    def run() -> None:
         try:
-            check_sum(path)
+            check()
         except Exception as error:
             wrong.append(error)
 
-    thread = threading.Thread(target=check)
+    thread = threading.Thread(target=run)
     thread.start()
 
     def wait() -> None:

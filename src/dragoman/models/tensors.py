@@ -6,17 +6,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import ModelError
-from dragoman.files import opened, parse_json, write_bytes
-from dragoman.models.stored import MAX_HEADER_BYTES
-from dragoman.models.sums import check_sum, with_sum
-
-MAX_TENSORS = 20_000
+from dragoman.files import check_filled, opened, parse_json, unquoted, write_bytes
+from dragoman.models.stored import MAX_HEADER_BYTES, MAX_TENSORS
+from dragoman.models.sums import check_pieces, with_sum
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -55,16 +54,22 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
     Raises:
         ModelError: it is not such a file, its header is larger than `MAX_HEADER_BYTES`, it has more than `MAX_TENSORS`
-            tensors, or is not what its sum says.
+            tensors, is not what its sum says, or is mostly holes.
     """
-    _check_header(path)
-    check_sum(path)
+    with unquoted(path):
+        return _tensors(path)
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    check_filled(path)
+    data, metadata = _read(path)
     try:
-        with safe_open(path, framework="pt") as file:
-            names, metadata = list(file.keys()), file.metadata() or {}
-            tensors = {name: file.get_tensor(name).clone() for name in names}
+        found = load(data)
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError) as error:
         raise ModelError("not a valid safetensors file", file=path, found=error) from error
+    del data
+    tensors = {name: found.pop(name).clone() for name in list(found)}  # in memory as PyTorch aligns it
+    names = set(tensors)
     for alias, name in parse_json(metadata.get("aliases", "{}").encode(), path).items():
         if not isinstance(name, str) or name not in names or alias in names:
             raise ModelError("an alias does not name a tensor", file=path, found=f"{alias!r} for {name!r}")
@@ -72,14 +77,19 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _check_header(path: Path) -> None:
-    """Look at the header (8 bytes length, then JSON) before the library takes memory for what it promises."""
+def _read(path: Path) -> tuple[bytes, Any]:
+    """All of a file, and the metadata of its header (8 bytes length, then JSON), which is looked at first."""
     with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
+        size, start = os.fstat(file.fileno()).st_size, file.read(8)
+        length = int.from_bytes(start, "little")
         if length > min(MAX_HEADER_BYTES, size - 8):
             limit = f"a header of at most {MAX_HEADER_BYTES} bytes, within the file"
             raise ModelError("not a safetensors file", file=path, expected=limit, found=f"{length} bytes of {size}")
-        header = parse_json(file.read(length), path)
-    if len(header) > MAX_TENSORS + 1:
-        raise ModelError("too many tensors", file=path, expected=f"at most {MAX_TENSORS}", found=len(header))
+        start += file.read(length)
+        header = parse_json(start[8:], path)
+        if len(header) > MAX_TENSORS + 1:
+            raise ModelError("too many tensors", file=path, expected=f"at most {MAX_TENSORS}", found=len(header))
+        file.seek(0)
+        data = file.read()
+    check_pieces(path, [data])
+    return data, header.get("__metadata__", {})

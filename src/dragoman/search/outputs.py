@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
+from dragoman.errors import escaped
 from dragoman.shown import short
 
 _BREAKS = str.maketrans({"\n": " ", "\r": " ", "\x00": " "})
+_STEERING = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal; a TAB is text
 
 
 def one_line(text: str) -> str:
-    """Return a text that cannot end its line early: line breaks become blanks."""
-    return text.translate(_BREAKS)
+    r"""Return a text that cannot end its line early: line breaks become blanks, control characters read as `\x1b`."""
+    return _STEERING.sub(lambda found: escaped(found[0]), text.translate(_BREAKS))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dragoman.evaluation import Comparison, Score, compare, score
 from dragoman.evaluation.fitting import AUTO, resolved
 from dragoman.evaluation.metrics import Metric, measure
 from dragoman.evaluation.references import References
-from dragoman.models.pretrained import read_config, save_config
+from dragoman.models.description import read_config, replace_decoding
 from dragoman.pace import duration, silent
 from dragoman.studies.given import Answers, Texts, read_test_set
 from dragoman.text.lines import BadText
@@ -240,11 +240,11 @@ def save_decoding(directory: str | Path, decoding: DecodingConfig) -> None:
         ConfigError: the settings of the run are damaged; nothing was changed.
     """
     directory = Path(directory)
-    config, _, languages = read_config(directory)
+    read_config(directory)
     settings = directory / SETTINGS_FILE
     if settings.exists():
         write_toml(make_config(read_toml(settings)).replace({"decoding": decoding}), settings)
-    save_config(directory, config, decoding, languages)
+    replace_decoding(directory, decoding)
 
 
 def _grid(

@@ -23,6 +23,7 @@ BadText = Literal["stop", "replace", "skip"]
 MAX_LINE_BYTES = 16 * 2**20
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
+_MOST_CHARACTERS = 2 << 20  # of lines that wait for each other
 # How compressed files begin, for those whose name does not say it.
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 
@@ -36,20 +37,31 @@ class Line(NamedTuple):
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the same items, `size` at a time, as they come; where they end with an error, those before it first."""
+    """Yield the same items, `size` at a time, as they come; fewer where they have very many characters together.
+
+    Where they end with an error, those before it come first.
+    """
     chunk: list[T] = []
+    held = 0
     try:
         for item in items:
             chunk.append(item)
-            if len(chunk) == size:
+            held += _characters(item)
+            if len(chunk) == size or held >= _MOST_CHARACTERS:
                 yield chunk
-                chunk = []
+                chunk, held = [], 0
     except DragomanError:
         if chunk:
             yield chunk
         raise
     if chunk:
         yield chunk
+
+
+def _characters(item: object) -> int:
+    if isinstance(item, str):
+        return len(item)
+    return sum(map(_characters, item)) if isinstance(item, tuple) else 0
 
 
 class LineNumbers:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.errors import DataError
-from dragoman.files import write_bytes
+from dragoman.errors import DataError, ModelError
+from dragoman.files import MAX_SETTINGS_BYTES, check_filled, opened, parse_json, write_bytes
 from dragoman.sequences.source import Source
 from dragoman.text.matches import PairIndex, Rows
 from dragoman.text.tokenizer import Tokenizer
@@ -132,20 +132,26 @@ def digest(parts: dict[str, np.ndarray]) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
     try:
-        with safe_open(path, framework="np") as file:
-            names = list(file.keys())
-            parts = {name: file.get_tensor(name) for name in names}
-            settings = json.loads((file.metadata() or {})["matches"])
+        check_filled(path)
+        with opened(path) as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > MAX_SETTINGS_BYTES:
+                raise ValueError(f"a header of {length} bytes")
+            header = parse_json(file.read(length), path)
+            file.seek(0)
+            data = file.read()
+        parts, settings = load(data), json.loads(header["__metadata__"]["matches"])
         sound = (
             set(parts) == set(_NAMES)
             and settings["format"] == FORMAT
             and all(type(settings[name]) is int and settings[name] > 0 for name in ("count", "limit"))
             and settings["sha256"] == digest(parts)
         )
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ModelError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError("cannot read the pairs to be matched", file=path, found=error) from error
     if not sound:
         raise DataError("the pairs to be matched are damaged, or of an unknown format", file=path)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import ConfigError, DataError, DragomanError
-from dragoman.files import write_bytes
+from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
+from dragoman.files import opened, write_bytes
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
 from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
@@ -30,6 +30,8 @@ _PROBE = " \u2581\u732b,\uff0c  \u241b \ufb01 A\u030a</s>\t "
 # U+2581 in a text is written ESCAPE + "_"; ESCAPE itself is doubled.
 _ESCAPE = "\u241b"
 _ESCAPES = str.maketrans({"\u2581": _ESCAPE + "_", _ESCAPE: _ESCAPE * 2})
+# Exceptions of a signal, which the library puts into words.
+_STOPS = ("KeyboardInterrupt", "StopError")
 _ESCAPED = re.compile(f"{_ESCAPE}([_{_ESCAPE}])")
 
 
@@ -47,10 +49,21 @@ class SentencePieceTokenizer(SpecialIds):
     def __init__(self, model: bytes, *, name: str | Path = "SentencePiece model") -> None:
         from sentencepiece import SentencePieceProcessor
 
+        if not model:  # of which the library would write to standard error
+            raise DataError("not a SentencePiece model", file=name, found="an empty file")
         try:
             self._processor: SentencePieceProcessor = SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
+            self._check(model, name)
+        except (RuntimeError, UnicodeDecodeError) as error:  # the second one of a piece that is no text
             raise DataError("not a SentencePiece model", file=name) from error
+        self._model = model
+        self.kind: Literal["bpe", "unigram"] = "bpe" if _is_bpe(self._processor) else "unigram"
+        # Between the special ids and the first byte.
+        first = len(special_tokens(mask=self.mask is not None))
+        self.first_byte: int = self._processor.piece_to_id("<0x00>")
+        self._symbols = frozenset(range(first, self.first_byte))
+
+    def _check(self, model: bytes, name: str | Path) -> None:
         rule = _rule_of(model, name)
         super().__init__(mask=self._has_specials(mask=True), normalization=rule)
         if rule == "nmt_nfkc":
@@ -58,14 +71,11 @@ class SentencePieceTokenizer(SpecialIds):
         if not self._has_specials(mask=self.mask is not None):
             expected = f"the first ids are {' '.join(special_tokens(mask=False))}"
             raise DataError("the SentencePiece model has other special ids", file=name, expected=expected)
-        if self.decode(self.encode(_PROBE)) != _unescaped(normalizer(rule)(_PROBE.translate(_ESCAPES))):
+        self.pieces(range(len(self)))  # each is text
+        bytes_of = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
+        probed = _unescaped(normalizer(rule)(_PROBE.translate(_ESCAPES)))
+        if not all(self._processor.is_byte(one) for one in bytes_of) or self.decode(self.encode(_PROBE)) != probed:
             raise DataError("the SentencePiece model changes text", file=name, hint="train it with this toolkit")
-        self._model = model
-        self.kind: Literal["bpe", "unigram"] = "bpe" if _is_bpe(self._processor) else "unigram"
-        # Between the special ids and the first byte.
-        first = len(special_tokens(mask=self.mask is not None))
-        self.first_byte: int = self._processor.piece_to_id("<0x00>")
-        self._symbols = frozenset(range(first, self.first_byte))
 
     @classmethod
     def train(
@@ -113,7 +123,7 @@ class SentencePieceTokenizer(SpecialIds):
                 minloglevel=2,
             )  # fmt: skip
         except RuntimeError as error:
-            if KeyboardInterrupt.__name__ in str(error):  # Ctrl-C between two lines, put into words by SentencePiece
+            if any(name in str(error) for name in _STOPS):  # Ctrl-C between two lines, put into words by SentencePiece
                 raise KeyboardInterrupt from error
             raise (parts.error or _explained(error, vocab_size, parts.count)) from error
         if parts.error is not None:
@@ -200,10 +210,10 @@ class SentencePieceTokenizer(SpecialIds):
             DataError: the file is missing, larger than 64 MiB, not a SentencePiece model, or not one trained here.
         """
         try:
-            with open(path, "rb") as stream:
+            with opened(Path(path)) as stream:
                 model = stream.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            raise DataError("cannot read the tokenizer", file=path, found=error.strerror) from error
+        except ModelError as error:
+            raise DataError("cannot read the tokenizer", file=path, found=error.found or error.message) from error
         if len(model) > MAX_FILE_BYTES:
             raise DataError("the SentencePiece model is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
         return cls(model, name=path)

@@ -5,13 +5,15 @@ What only training needs (`tokenizer_training`), and each kind of tokenizer, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
+from dragoman.files import sum_of, unquoted
 from dragoman.pace import silent
 from dragoman.sequences.source import Source
 from dragoman.text.tokenizer import Tokenizer
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.text.matching import Matching
 
 MATCHES = "matches.safetensors"
+_SHORT = 64  # characters of a token: longer texts are cut before they are tokenised
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
 
 
@@ -52,10 +55,29 @@ class TokenizerPair:
         """Number of ids that encoders read, those of fuzzy matches counted."""
         return len(self.source) if self.matching is None else self.matching.vocab
 
-    def encode_source(self, text: str) -> Source:
-        """Return a text as the model reads it: with matches, if it has them."""
-        ids = self.source.encode(text)
+    def encode_source(self, text: str, most: int | None = None) -> Source:
+        """Return a text as the model reads it: with matches, if it has them.
+
+        Args:
+            text: any.
+            most: so many tokens of it are wanted at most; far beyond them the text is not even looked at.
+        """
+        ids = self.source.encode(text if most is None else self._cut(text, most))
         return self.source_of(ids) if ids else Source(())
+
+    def _cut(self, text: str, tokens: int) -> str:
+        """A text that still has more than so many tokens, if it had."""
+        if len(text) <= tokens:
+            return text
+        if self.source.kind == "word":
+            words = text.split(None, tokens + 1)
+            return " ".join(words[:-1]) if len(words) > tokens + 1 else text
+        if self.source.kind == "character":
+            return text[: tokens + 1]
+        if len(text) <= _SHORT * tokens:
+            return text
+        # Near the end the text is cut into other pieces than it would be, but not where the model reads it.
+        return text[: 2 * (tokens + 1) * max(map(len, self.source.pieces(range(len(self.source)))))]
 
     def source_of(self, ids: Sequence[int]) -> Source:
         """Return the unframed ids of a text as the model reads them."""
@@ -160,13 +182,23 @@ class TokenizerPair:
             self.target.save(folder / _file_name(self.target, ".target"))
 
     @classmethod
-    def load(cls, directory: str | Path) -> TokenizerPair:
+    def load(cls, directory: str | Path, sums: Mapping[str, str] | None = None) -> TokenizerPair:
         """Read what `save` wrote.
+
+        Args:
+            directory: where it lies.
+            sums: by the names of files the SHA-256 that each must have; others are taken as they are.
 
         Raises:
             DataError: a file is missing, superfluous or damaged.
         """
         folder = Path(directory)
+        for name, told in (sums or {}).items():
+            path, hint = folder / name, "get the file anew: it belongs to the model"
+            with unquoted(path):
+                if path.exists() and (found := sum_of(path)) != told:
+                    raise DataError("damaged: wrong content", file=path, expected=f"SHA-256 {told}",
+                                    found=f"SHA-256 {found}", hint=hint)  # fmt: skip
         joint = _load(folder, "")
         source, target = _load(folder, ".source"), _load(folder, ".target")
         if joint is not None and source is None and target is None:
@@ -182,11 +214,17 @@ class TokenizerPair:
 
     @classmethod
     def _with_saved_matches(cls, folder: Path, source: Tokenizer, target: Tokenizer) -> TokenizerPair:
-        if not (folder / MATCHES).exists():
+        if not os.path.lexists(folder / MATCHES):
             return cls(source, target)
         from dragoman.text.matching import Matching
 
-        return cls(source, target, Matching.load(folder / MATCHES, source, target))
+        with unquoted(folder / MATCHES):
+            return cls(source, target, Matching.load(folder / MATCHES, source, target))
+
+
+def all_tokenizer_files() -> tuple[str, ...]:
+    """Return the names of all files that tokenizers may lie in."""
+    return (*(f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")), MATCHES)
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:
@@ -199,8 +237,7 @@ def tokenizer_files(folder: Path) -> set[str]:
 
 
 def _present(folder: Path) -> set[str]:
-    names = {f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")}
-    return {name for name in names if (folder / name).is_file()}
+    return {name for name in all_tokenizer_files() if name != MATCHES and os.path.lexists(folder / name)}
 
 
 def _load(folder: Path, side: str) -> Tokenizer | None:
@@ -213,7 +250,9 @@ def _load(folder: Path, side: str) -> Tokenizer | None:
     if path.suffix == ".model":
         from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-        return SentencePieceTokenizer.load(path)
+        with unquoted(path):
+            return SentencePieceTokenizer.load(path)
     from dragoman.text.vocabulary import Vocabulary
 
-    return Vocabulary.load(path)
+    with unquoted(path):
+        return Vocabulary.load(path)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from dragoman.errors import DataError
-from dragoman.files import write_bytes
+from dragoman.errors import DataError, ModelError
+from dragoman.files import opened, write_bytes
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
 from dragoman.text.tokenizer import MASK, MASK_TOKEN, SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
 
 FORMAT = 1
 MAX_FILE_BYTES = 16 * 2**20
+MAX_ENTRIES = 2**20
 _BLANK = "\u2581"
 
 
@@ -156,12 +157,15 @@ class Vocabulary(SpecialIds):
 
 def _read_json(path: str | Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as stream:
+        with opened(Path(path)) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise DataError("cannot read the vocabulary", file=path, found=error.strerror) from error
+    except ModelError as error:
+        raise DataError("cannot read the vocabulary", file=path, found=error.found or error.message) from error
     if len(data) > MAX_FILE_BYTES:
         raise DataError("the vocabulary is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
+    # Each takes far more memory than its sign in the file.
+    if data.count(b"[") + data.count(b"{") > MAX_ENTRIES // 10 or data.count(b":") > MAX_ENTRIES:
+        raise DataError("the vocabulary has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")
     try:
         tree = json.loads(data.decode("utf-8"), object_pairs_hook=lambda items: _distinct(items, path))
     except (ValueError, RecursionError) as error:

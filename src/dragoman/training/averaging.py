@@ -15,7 +15,7 @@ from dragoman.data.prepare import PREPARED
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
-from dragoman.models.description import load_tokenizers
+from dragoman.models.description import load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
 from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
@@ -121,7 +121,7 @@ def average(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
     weights = average_checkpoints(paths)
     fill(pretrained.model, weights)  # what is tied is one tensor again
     save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
-    tokenizers.save(out)
+    save_tokenizers(out, tokenizers)
     save_weights(out, pretrained.model)
     return AveragedRun(out, tuple(map(step_of, paths)))
 

@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,8 +15,9 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.errors import ModelError
 from dragoman.evaluation import doubt_size
-from dragoman.files import json_text, write_bytes
+from dragoman.files import json_text, opened, write_bytes
 from dragoman.models.description import DATASTORE
 from dragoman.runs.curves import CURVES
 from dragoman.runs.hub import card_head
@@ -78,6 +80,7 @@ _BOTH_DIRECTIONS = """ Targets were learned right to
 left too{}, and what a beam finds is ranked by both directions."""
 # How a card begins to tell of its search, and what comes after that.
 _SEARCHES, _FLATTERS = "`translate` searches with", "\nThe held-out"
+_MOST = 1 << 24  # bytes of a card
 PACKAGES = ("dragoman", "torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -205,7 +208,9 @@ def retell_search(directory: Path, chosen: Trial) -> None:
         chosen: the search that `translate` uses from now on, and what it reached.
     """
     path = directory / "README.md"
-    card = path.read_text(encoding="utf-8") if path.exists() else ""
+    card = ""
+    with suppress(ModelError), opened(path) as file:  # none there, or no file of ours
+        card = file.read(_MOST).decode("utf-8", errors="surrogateescape")
     told = _searched(chosen, "found by `tune`", "held-out lines")
     before = re.search(re.escape(_SEARCHES) + r".*?`\.(?=\n)", card, re.DOTALL)
     if before is not None:
@@ -214,7 +219,7 @@ def retell_search(directory: Path, chosen: Trial) -> None:
         card = card.replace(_FLATTERS, f"\n{told}\n{_FLATTERS}", 1)
     else:
         return
-    write_bytes(path, card.encode())
+    write_bytes(path, card.encode("utf-8", errors="surrogateescape"))
 
 
 def _use(config: TrainConfig, directory: Path) -> str:

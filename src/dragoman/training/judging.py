@@ -11,13 +11,17 @@ from pathlib import Path
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
 from dragoman.models.pretrained import save_weights
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.log import RunLog
-from dragoman.training.progress import Attempts, Progress
+from dragoman.training.progress import Attempts, Progress, diverged
+from dragoman.training.signals import StopSignals
 from dragoman.training.tasks import Model
 from dragoman.training.validate import ORDER, Validation, validate
+
+HYPOTHESES = "hypotheses"  # where outputs of validations lie
 
 
 class Judge:
@@ -58,21 +62,29 @@ class Judge:
         """Validate the model as it is."""
         return validate(self.model, self.data, self.config, self.autocast)
 
-    def judge(self, progress: Progress, as_best: str = "best so far") -> bool:
-        """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are."""
+    def judge(self, progress: Progress, stop: StopSignals, as_best: str = "best so far") -> bool:
+        """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are.
+
+        Raises:
+            DivergenceError: the model gives NaN.
+            StopError: a signal came while the model was validated.
+        """
         began = time.perf_counter()
         with self.evaluated():
-            result = self.measure()
-            better = self.is_better(result, progress) and self.attempts.write(
-                "weights", lambda: save_weights(self.directory, self.model)
-            )
+            try:
+                with stop.interruptible():
+                    result = self.measure()
+            except ModelError as error:
+                raise diverged(self.directory, "the model cannot be validated", error.message) from error
+            best = self.is_better(result, progress)
+            better = best and self.attempts.write("weights", lambda: save_weights(self.directory, self.model))
         progress.validated = progress.step
         if better:
             remark = as_best + self.decided_by(result, progress)
             self.set_best(result, progress)
             progress.worse_in_a_row = 0
         else:
-            remark = f"best was step {progress.best_step:,}"
+            remark = "better, but could not be written" if best else f"best was step {progress.best_step:,}"
             progress.worse_in_a_row += not self.is_blind(result, progress)
         progress.lowest_loss = min(result.loss, progress.lowest_loss or math.inf)
         self.keep(result, progress.step, f"step-{progress.step:08d}", remark)
@@ -125,7 +137,7 @@ class Judge:
     def keep(self, result: Validation, step: int, name: str, remark: str) -> None:
         """Write the dev output to `hypotheses/NAME.txt` and tell the numbers."""
         text = "".join(line.replace("\n", " ") + "\n" for line in result.hypotheses)
-        folder = self.directory / "hypotheses"
+        folder = self.directory / HYPOTHESES
         self.attempts.write("hypotheses", lambda: _write_text(folder / f"{name}.txt", text))
         self.log.event("validation", step, {"of": name, **result.numbers(), "signatures": result.signatures})
         perplexity = f"{result.perplexity_name.replace('_', '-')} {result.perplexity:.2f}"

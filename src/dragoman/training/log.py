@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from dragoman.errors import ConfigError
-from dragoman.files import json_text, remove, write_bytes
+from dragoman.files import json_text, open_append, opened, remove, write_bytes
 from dragoman.runs.history import METRICS, TEXT
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class RunLog:
         self._found = {name for name in (METRICS, TEXT) if (directory / name).exists()}
 
     def __enter__(self) -> RunLog:
-        self._metrics = (self.directory / METRICS).open("a", encoding="utf-8", newline="\n")
-        self._text = (self.directory / TEXT).open("a", encoding="utf-8", newline="\n")
+        self._metrics, self._text = open_append(self.directory / METRICS, self.directory / TEXT)
         return self
 
     def __exit__(
@@ -116,14 +115,16 @@ class RunLog:
         if self._metrics is not None:
             self._metrics.close()
         kept = []
-        for line in path.read_text(encoding="utf-8").split("\n"):
+        with opened(path) as file:
+            lines = file.read().decode("utf-8", errors="replace").split("\n")
+        for line in lines:
             try:
                 if json.loads(line)["step"] <= step:
                     kept.append(line + "\n")
-            except (ValueError, KeyError, TypeError):
-                continue  # the end of a line that a crash cut off
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue  # damaged, or the end of a line that a crash cut off
         write_bytes(path, "".join(kept).encode())
-        self._metrics = path.open("a", encoding="utf-8", newline="\n")
+        (self._metrics,) = open_append(path)
 
     def start_progress(self, done: int, total: int) -> None:
         """Show a bar, where standard error is a terminal."""

@@ -27,13 +27,13 @@ from dragoman.files import json_text, write_bytes
 from dragoman.markov import RUNGS, MarkovModel, Measure, is_markov, load, measure
 from dragoman.markov.table import MAX_VOCAB
 from dragoman.models import Languages
-from dragoman.models.pretrained import save_config
+from dragoman.models.description import save_config, save_tokenizers
 from dragoman.pace import duration
 from dragoman.runs.hub import card_head
 from dragoman.training.card import data_section, typed_command, versions
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
-from dragoman.training.signals import StopSignals
+from dragoman.training.signals import StopError, StopSignals
 
 CARD = "README.md"
 PACKAGES = ("dragoman", "torch", "numpy")
@@ -48,7 +48,7 @@ def is_counted(family: str) -> bool:
 
 
 def train_markov(
-    config: TrainConfig, directory: Path, log: RunLog, prepare: Callable[[], Prepared]
+    config: TrainConfig, directory: Path, log: RunLog, prepare: Callable[[], Prepared], stop: StopSignals
 ) -> tuple[TrainConfig, Progress, int]:
     """Count a text into a run directory, which is a model directory: `complete`, `score` and `info` take it.
 
@@ -59,6 +59,7 @@ def train_markov(
         directory: the run, locked by the caller.
         log: takes lines, and the measurement.
         prepare: gives the data.
+        stop: signals, which end the work.
 
     Returns:
         The completed settings, how far it went, and the exit status: 0, or 128 + the signal that stopped it.
@@ -76,13 +77,13 @@ def train_markov(
         raise ConfigError("a Markov model is counted anew, not fine-tuned", found=config.training.init_from, hint=hint)
     data = prepare()
     config = _completed(config, data)
-    with StopSignals() as stop:
-        try:
-            progress = _count(config, data, directory, log, stop)
-        except _StoppedError:
-            log.line("stopped before everything was counted; --resume counts again")
-            progress = Progress()
-        return config, progress, stop.exit_status
+    try:
+        with stop.interruptible():
+            progress = _count(config, data, directory, log)
+    except StopError:
+        log.line("stopped before everything was counted; --resume counts again")
+        return config, Progress(), stop.exit_status
+    return config, progress, 0
 
 
 def check_meant(config: TrainConfig, family: str) -> None:
@@ -127,21 +128,21 @@ def _completed(config: TrainConfig, data: Prepared) -> TrainConfig:
     return config.replace({"model": {**config.model.to_dict(), "target_vocab": size}, "data": settings.to_dict()})
 
 
-def _count(config: TrainConfig, data: Prepared, directory: Path, log: RunLog, stop: StopSignals) -> Progress:
+def _count(config: TrainConfig, data: Prepared, directory: Path, log: RunLog) -> Progress:
     began = time.perf_counter()
     log.forget_after(-1)
     save_config(directory, config.model, config.decoding, Languages(target=data.languages[1]))
-    data.tokenizers.save(directory)
+    save_tokenizers(directory, data.tokenizers)
     write_toml(config, directory / SETTINGS_FILE)
     rung = next(one for one in RUNGS if one.kind == config.model.family)
     labels = int(data.train.target_lengths.sum()) + len(data.train)
     log.line(f"counting {len(data.train):,} sequences, {labels:,} tokens with </s>")
-    sentences = _Sentences(data.train, log, stop, PASSES.get(rung.kind, 1))
+    sentences = _Sentences(data.train, log, PASSES.get(rung.kind, 1))
     model = rung.fit(sentences, len(data.tokenizers.target), k=config.markov.k, backoff=config.markov.backoff)
     seconds = time.perf_counter() - began
     log.end_progress()
     log.line(f"{model.numbers:,} numbers learned in {duration(seconds)}; measuring")
-    found = measure(model, list(_Sentences(data.dev, log, stop)))
+    found = measure(model, list(_Sentences(data.dev, log)))
     model.save(directory)
     progress = Progress(step=1, seconds=seconds, labels=labels, validated=1, finished=True)
     _tell(found, data, log)
@@ -151,15 +152,11 @@ def _count(config: TrainConfig, data: Prepared, directory: Path, log: RunLog, st
     return progress
 
 
-class _StoppedError(Exception):
-    """A signal came while counting."""
-
-
 class _Sentences(Sequence[list[int]]):
-    """The texts of a store as lists of ids; tells how far they were read, and stops when asked to."""
+    """The texts of a store as lists of ids; tells how far they were read."""
 
-    def __init__(self, store: TokenStore, log: RunLog, stop: StopSignals, passes: int = 0) -> None:
-        self._store, self._log, self._stop, self._passes, self._done = store, log, stop, passes, 0
+    def __init__(self, store: TokenStore, log: RunLog, passes: int = 0) -> None:
+        self._store, self._log, self._passes, self._done = store, log, passes, 0
 
     def __len__(self) -> int:
         return len(self._store)
@@ -181,8 +178,6 @@ class _Sentences(Sequence[list[int]]):
         for index in range(len(self)):
             if index % TELL_EVERY == 0:
                 self._log.advance(self._done + index)
-                if self._stop.received is not None:
-                    raise _StoppedError
             yield self._store.target(index).tolist()
         self._done += len(self)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import SaveError
+from dragoman.errors import DivergenceError, SaveError
+from dragoman.files import write_bytes
 from dragoman.training.log import RunLog
 from dragoman.training.step import Sums
 
@@ -71,6 +73,15 @@ class Progress:
         """Return the progress that a checkpoint kept."""
         rest: dict[str, Any] = {name: value for name, value in values.items() if name != "sums"}
         return cls(sums=Sums(**values["sums"]), **rest)
+
+
+def diverged(directory: Path, message: str, found: str, details: str = "") -> DivergenceError:
+    """Write `diverged.txt` into a run directory and return the error that names it."""
+    file = directory / "diverged.txt"
+    with suppress(OSError):
+        write_bytes(file, f"{message}: {found}\n{details}".encode())
+    hint = "lower training.learning_rate, lengthen training.warmup_steps, or look at the data"
+    return DivergenceError(message, file=file, found=found, hint=hint)
 
 
 class Attempts:

@@ -107,7 +107,7 @@ def _chosen_matches(stored: Mapping[str, Any], directory: Path) -> int | None:
     data = directory / "data"
     if stored["data"]["fuzzy_matches"] is not None or not data.is_dir():
         return None
-    return Prepared.open(data).tokenizers.count_of_matches
+    return Prepared.open(data, verify=False).tokenizers.count_of_matches
 
 
 def config_hash(config: TrainConfig, data_key: str) -> str:

@@ -16,13 +16,13 @@ from dragoman.data import Prepared, prepare
 from dragoman.data.extending import extend_tokenizers
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
-from dragoman.errors import ConfigError, DragomanError, ModelError
+from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
 from dragoman.events import Finished
 from dragoman.fast import keep_few_products
-from dragoman.files import make_directory, remove_temporaries
+from dragoman.files import check_own_directory, make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, count_parameters, load_pretrained
-from dragoman.models.description import DATASTORE, load_tokenizers
+from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
 from dragoman.models.growing import with_more_rows
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
 from dragoman.nn import Transformer
@@ -39,15 +39,16 @@ from dragoman.training.checkpoint import (
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
+from dragoman.training.judging import HYPOTHESES
 from dragoman.training.lock import RunLock
-from dragoman.training.log import RunLog
+from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
 from dragoman.training.remember import fit_and_save, stored_pairs
 from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled, told_of_plan
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
-from dragoman.training.signals import StopSignals
+from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.timing import fit_to_time
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation
@@ -124,12 +125,15 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
         check_validation(config)
         if config.training.init_from is None or "family" in config.model.given:
             check_effects(config)
+    for name in (CHECKPOINTS, HYPOTHESES, BOARD, "data"):
+        check_own_directory(directory / name)
     with _run_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
             try:
-                run = _Session(config, directory, log, given_files).train()
+                with StopSignals(quiet=quiet) as stop:
+                    run = _Session(config, directory, log, given_files, stop).train()
                 if watch is not None:
                     watch.tell(Finished(run.progress.step, directory, run.progress.finished))
                 return run
@@ -157,17 +161,34 @@ def _run_directory(directory: Path) -> Iterator[None]:
 class _Session:
     """One start of a training: everything between the settings and the trainer."""
 
-    def __init__(self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str]) -> None:
-        self.config, self.directory, self.log, self.given_files = config, directory, log, given_files
+    def __init__(
+        self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str], stop: StopSignals
+    ) -> None:
+        self.config, self.directory, self.log, self.given_files, self.stop = config, directory, log, given_files, stop
         self.began = time.perf_counter()
         self.most: int | None = None  # updates, if there were time
+        self.start: Path | None = None  # the model to start from
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
+        try:
+            with self.stop.interruptible():
+                ready = self._begin()
+                if isinstance(ready, Trainer):
+                    self._before_first(ready)
+        except KeyboardInterrupt:
+            if self.stop.received is None:
+                raise
+            self.log.line("stopped before training began")
+            return Run(self.directory, self.config, Progress(), self.stop.exit_status)
+        return self._run(ready) if isinstance(ready, Trainer) else ready
+
+    def _begin(self) -> Trainer | Run:
+        """Everything before the first update; the run, if there is nothing to train."""
         if self.config.training.threads is not None and not is_forked():
             torch.set_num_threads(self.config.training.threads)
         if is_counted(self.config.model.family):
-            return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare))
+            return Run(self.directory, *train_markov(self.config, self.directory, self.log, self._prepare, self.stop))
         if self.config.training.datastore:
             searching_library()  # before the training, not after it
         device = choose_device(self.config.training.device)
@@ -176,7 +197,7 @@ class _Session:
         newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
         if newest is None:
             self._check_untrained()
-        start = self._start() if newest is None else None
+        start = self.start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
         planned = None if newest is None else make_config(read_toml(self.directory / SETTINGS_FILE)).training.max_steps
         given, fresh = self.config, not (self.directory / SETTINGS_FILE).exists()
@@ -197,7 +218,7 @@ class _Session:
                     trainer.model.load_state_dict(load_pretrained(self.directory).model.state_dict())
                     self._remember(trainer)
                 return Run(self.directory, self.config, trainer.progress)
-        return self._run(trainer, start)
+        return trainer
 
     def _check_untrained(self) -> None:
         """Refuse to train anew over a finished model whose checkpoints are gone."""
@@ -206,27 +227,35 @@ class _Session:
             file = self.directory / CHECKPOINTS
             raise ConfigError("the run is finished, and has no checkpoint to go on from", file=file, hint=hint)
 
-    def _run(self, trainer: Trainer, start: Path | None) -> Run:
+    def _before_first(self, trainer: Trainer) -> None:
+        """Tell that training starts, judge the model that it starts from, and plan the time that is left."""
         progress, minutes = trainer.progress, self.config.training.max_minutes
-        with StopSignals() as stop:
-            if self.log.watch is not None:
-                self.log.watch.begin(self.directory, progress, stop, self.config.training.max_steps)
-            if not progress.finished:
-                (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
-                began = time.perf_counter()
-                if start is not None:
-                    trainer.judge_base()
-                if minutes is not None:
-                    passed = time.perf_counter() - self.began
-                    trainer.time = TimePlan(60 * minutes - passed, self.most or trainer.last_step)
-                    if start is not None:
-                        trainer.time.validated(time.perf_counter() - began)
-                trainer.run(stop)
-            if progress.finished:
+        if self.log.watch is not None:
+            self.log.watch.begin(self.directory, progress, self.stop, self.config.training.max_steps)
+        if progress.finished:
+            return
+        (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
+        began = time.perf_counter()
+        if self.start is not None:
+            trainer.judge_base(self.stop)
+        if minutes is not None:
+            passed = time.perf_counter() - self.began
+            trainer.time = TimePlan(60 * minutes - passed, self.most or trainer.last_step)
+            if self.start is not None:
+                trainer.time.validated(time.perf_counter() - began)
+
+    def _run(self, trainer: Trainer) -> Run:
+        progress = trainer.progress
+        ended, stop = False, self.stop
+        if not progress.finished:
+            trainer.run(stop)
+        if progress.finished:
+            with suppress(StopError), stop.interruptible():
                 self._finish(trainer)
-            elif stop.received is not None:
-                self.log.line(f"stopped at step {progress.step:,}; --resume goes on from there")
-        return Run(self.directory, self.config, progress, 0 if progress.finished else stop.exit_status)
+                ended = True
+        if not ended:
+            self.log.line(f"stopped at step {progress.step:,}; --resume goes on from there")
+        return Run(self.directory, self.config, progress, 0 if ended else stop.exit_status)
 
     def _start(self) -> Path | None:
         """The run or model to begin from, if any."""
@@ -299,7 +328,7 @@ class _Session:
         """Write down what a model directory holds besides its weights."""
         languages = Languages(source=data.languages[0], target=data.languages[1])
         save_config(self.directory, self.config.model, self.config.decoding, languages)
-        data.tokenizers.save(self.directory)
+        save_tokenizers(self.directory, data.tokenizers)
         write_toml(self.config, self.directory / SETTINGS_FILE)
 
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
@@ -332,6 +361,7 @@ class _Session:
 
     def _finish(self, trainer: Trainer) -> None:
         progress = trainer.progress
+        self._check_kept(trainer)
         if self.config.training.average_last > 1:
             self._average(trainer)
         kept = f"the model of step {progress.best_step:,}"
@@ -354,6 +384,17 @@ class _Session:
         self.log.line(f"done: {progress.step:,} updates in {duration(progress.seconds)}; kept {kept}")
         self.log.line(f"the model is in {self.directory}; its card is {self.directory / CARD}")
 
+    def _check_kept(self, trainer: Trainer) -> None:
+        """Make sure that there are weights to end with: those of the best validation may not have been written."""
+        file = self.directory / WEIGHTS
+        if file.exists():
+            return
+        try:
+            with trainer.judge.evaluated():
+                save_weights(self.directory, trainer.model)
+        except OSError as error:
+            raise SaveError("cannot write the model", file=file, found=error.strerror, hint="make room") from error
+
     def _remember(self, trainer: Trainer) -> None:
         """The datastore of the training pairs for the kept model."""
         pairs, held_out = (stored_pairs(store) for store in (trainer.data.train, trainer.data.dev))
@@ -373,9 +414,9 @@ class _Session:
         trainer.model.load_state_dict(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
         result = judge.measure()
-        better = judge.is_better(result, progress)
+        best = judge.is_better(result, progress)
+        better = best and trainer.attempts.write("weights", lambda: save_weights(self.directory, trainer.model))
         if better:
-            save_weights(self.directory, trainer.model)
             judge.set_best(result, progress, len(paths))
         trainer.model.load_state_dict(own)
         remark = f"the average of the checkpoints of {named_steps(paths)}; {'best so far' if better else 'not better'}"

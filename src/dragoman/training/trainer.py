@@ -6,6 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,10 +16,9 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
-from dragoman.errors import ConfigError, DivergenceError
+from dragoman.errors import ConfigError
 from dragoman.events import Saved
 from dragoman.fast import keep_memory, module_hidden, training_hidden
-from dragoman.files import write_bytes
 from dragoman.models.pretrained import WEIGHTS, save_weights
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.optimizers.schedule import learning_rate, rejoined
@@ -28,9 +28,9 @@ from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.judging import Judge
 from dragoman.training.log import RunLog
-from dragoman.training.progress import Attempts, Clock, Progress
+from dragoman.training.progress import Attempts, Clock, Progress, diverged
 from dragoman.training.seeding import seed_all
-from dragoman.training.signals import StopSignals
+from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.step import Sums, accumulate_gradients, autocast
 from dragoman.training.tasks import Model, task_of
 
@@ -130,15 +130,15 @@ class Trainer:
         if step and rates[0] != rates[1]:
             progress.changed_at, progress.rate_then = step, now
 
-    def judge_base(self) -> None:
+    def judge_base(self, stop: StopSignals) -> None:
         """Validate the model that training starts from: the one to beat, kept until something is better."""
-        self.judge.judge(self.progress, "the model to start from, which is kept until something is better")
+        self.judge.judge(self.progress, stop, "the model to start from, which is kept until something is better")
 
     def run(self, stop: StopSignals) -> None:
         """Train until the end of the budget, of patience, or until a signal comes.
 
         Raises:
-            DivergenceError: ten updates in a row were not finite.
+            DivergenceError: ten updates in a row were not finite, or weights are not.
             SaveError: three checkpoints in a row could not be written.
         """
         assert self.settings.max_steps is not None
@@ -265,15 +265,17 @@ class Trainer:
         self.log.event("skipped", step, {"loss": str(loss), "gradient_norm": str(norm)})
         if progress.skipped_in_a_row < MAX_SKIPPED_IN_A_ROW:
             return
-        file = self.directory / "diverged.txt"
         rows = "\n".join(" ".join(map(str, batch.tolist())) for batch in micro_batches)
-        write_bytes(file, f"update {step}, training pairs of each micro-batch:\n{rows}\n".encode())
-        raise DivergenceError(
-            f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite",
-            file=file,
-            found=f"loss {loss}, gradient norm {norm} at update {step}",
-            hint="lower training.learning_rate, lengthen training.warmup_steps, or look at the pairs listed there",
-        )
+        raise diverged(
+            self.directory, f"{MAX_SKIPPED_IN_A_ROW} updates in a row were not finite",
+            f"loss {loss}, gradient norm {norm} at update {step}", f"training pairs of each micro-batch:\n{rows}\n",
+        )  # fmt: skip
+
+    def _check_finite(self) -> None:
+        """Refuse to judge or keep weights with which nothing can be computed any more."""
+        for name, parameter in self.model.named_parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                raise diverged(self.directory, "weights are not finite", f"{name} at update {self.progress.step}")
 
     def _tell(self, since: Clock) -> None:
         step, settings = self.progress.step, self.settings
@@ -328,10 +330,12 @@ class Trainer:
         self.log.advance(step)
         better = False
         if stop.received is None and progress.validated != step and (self.is_over() or self._validates(every)):
+            self._check_finite()
             began = time.perf_counter()
-            better = self.judge.judge(progress)
-            if self.time is not None:
-                self.time.validated(time.perf_counter() - began)
+            with suppress(StopError):  # the step is then validated when the run goes on
+                better = self.judge.judge(progress, stop)
+                if self.time is not None:
+                    self.time.validated(time.perf_counter() - began)
         if progress.validated == step and self.is_over():
             progress.finished = True
             self._tell_time()
@@ -360,6 +364,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint, and weights that can be translated with if there are none yet."""
         progress = self.progress
+        self._check_finite()
         tensors: dict[str, dict[str, Tensor]] = {
             "model": dict(self.model.state_dict()),
             "optimizer": optimizer_state(self.optimizer, self.model),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
+from dragoman.files import check_filled
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.opened import LATER, OpenedFiles
-from dragoman.models.sums import check_aside
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
 
@@ -40,15 +40,15 @@ def open_model(paths: Sequence[Path], placement: Placement) -> OpenedModel:
     config, decoding, languages = read_config(paths[0])
     how = {"device": placement.device, "engine": placement.engine, "precision": placement.precision}
     files = OpenedFiles(paths, how)
-    await_check = check_aside(paths[0] / WEIGHTS)
+    check_filled(paths[0] / WEIGHTS)
+    tokenizers = load_tokenizers(paths[0], config)  # before the weights, which are larger
     alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
     opened = open_torch_free(paths[0], config, placement) if alone else None
     if opened is None:
         return OpenedModel(*_through_torch(paths, placement), decoding, languages, files)
-    tokenizers = load_tokenizers(paths[0], config)
-    await_check()
+    opened.await_check()
     backend = Backend(
-        partial(_load, files, placement), whole=opened[0], reason=opened[1],
+        partial(_load, files, placement), whole=opened.searcher, reason=opened.reason,
         learned_right_to_left=bool(config.right_to_left),
     )  # fmt: skip
     return OpenedModel(backend, tokenizers, decoding, languages, files)

@@ -38,7 +38,7 @@ def score_targets(
     """
     if len(sources) != len(targets):
         raise DataError("a score needs a target for each source", expected=len(sources), found=len(targets))
-    read = [tokenizers.encode_source(text) for text in sources]
+    read = [tokenizers.encode_source(text, BATCH_TOKENS) for text in sources]
     wanted = [tokenizers.target.encode(text) for text in targets]
     lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
     found = [PairScore.unscored(*pair) for pair in zip(sources, targets, strict=True)]

@@ -68,8 +68,9 @@ def ask(
     requests: list[SearchRequest | None] = []
     truncated: list[bool] = []
     for row, (text, prefix) in enumerate(zip(texts, forced, strict=True)):
-        source = tokenizers.encode_source(text) if text.strip() else Source(())
-        cut = source.cut(plan.options.max_source_length)
+        most = plan.options.max_source_length
+        source = tokenizers.encode_source(text, most) if text.strip() else Source(())
+        cut = source.cut(most)
         requests.append(plan.request(cut, prefix, first + row) if cut.width else None)
         truncated.append(len(source) > len(cut))
     return AskedTexts(texts, plan, requests, truncated)

@@ -86,7 +86,8 @@ class NativeSearcher:
             return self.model
         with self._lock:
             if self._right_to_left is None:
-                self._right_to_left = self._make_right_to_left()
+                made = self._right_to_left = self._make_right_to_left()
+                self._make_right_to_left = lambda: made  # which lets go of the weights that it was packed from
         return self._right_to_left
 
 

@@ -1,0 +1,90 @@
+"""The small files of a prepared directory: its description, the corpus report, the held-out texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dragoman.config.values import Mistake, convert
+from dragoman.errors import DataError, ModelError
+from dragoman.files import read_json, sum_of, unsealed, write_new_file
+from dragoman.text import CorpusReport, TextReport
+
+FORMAT = 1
+PREPARED = "prepared.json"
+_FACTS = {"counts", "hashes", "languages", "held_out", "key"}
+
+
+def read_facts(directory: Path) -> dict[str, Any]:
+    """Return what `prepared.json` says.
+
+    Raises:
+        DataError: it is missing or damaged, or of another format.
+    """
+    path = directory / PREPARED
+    try:
+        facts = unsealed(read_json(path), path)
+        if facts["format"] != FORMAT:
+            raise DataError("prepared data of an unknown format", file=path, expected=FORMAT, found=facts["format"])
+        if any(Path(name).name != name for name in facts["files"]) or not facts.keys() >= _FACTS:
+            raise ValueError("entries are missing or wrong")
+    except ModelError as error:
+        raise DataError(f"not a prepared directory: {error.message}", file=path, found=error.found) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
+    return {"is_text": False, **facts}
+
+
+def file_sum(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal.
+
+    Raises:
+        DataError: it is missing, is not a regular file, or cannot be read.
+    """
+    try:
+        return sum_of(path)
+    except ModelError as error:
+        raise DataError("cannot read the file", file=path, found=error.found or error.message) from error
+
+
+def read_report(path: Path, kind: type[CorpusReport] | type[TextReport]) -> CorpusReport | TextReport:
+    """Return the corpus report.
+
+    Raises:
+        DataError: it is missing or damaged.
+    """
+    mistakes: list[Mistake] = []
+    try:
+        found = read_json(path)
+    except ModelError as error:
+        raise DataError("not a corpus report", file=path, found=error.found or error.message) from error
+    found.pop("warnings", None)  # which are made of the rest
+    report = convert(found, kind, "", mistakes)
+    if mistakes:
+        raise DataError("not a corpus report", file=path, found=mistakes[0])
+    return report
+
+
+def write_json(path: Path, tree: dict[str, Any]) -> None:
+    """Write a new file of JSON, every character as itself."""
+    write_new_file(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+
+
+def write_texts(path: Path, texts: Iterable[str]) -> None:
+    """Write a new file with a text on each line."""
+    write_new_file(path, "".join(f"{text}\n" for text in texts).encode("utf-8"))
+
+
+def read_texts(path: Path) -> list[str]:
+    """Return the texts that `write_texts` wrote.
+
+    Raises:
+        DataError: they are missing or damaged.
+    """
+    # Not `read_lines`: a CR at the end of a text was a character of it.
+    try:
+        return path.read_bytes().decode("utf-8").split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError("cannot read the held-out texts", file=path, found=error) from error

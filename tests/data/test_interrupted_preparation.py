@@ -1,0 +1,43 @@
+"""What an earlier process left when it was killed, and inputs that have no end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.data import prepare
+from dragoman.errors import ConfigError, DataError
+from dragoman.files import write_bytes
+from dragoman.text.lines import file_hash
+from training.runs import small_config
+
+
+def test_what_was_taken_away_and_not_replaced_comes_back(tmp_path: Path) -> None:
+    config, told = small_config(tmp_path), list[str]()
+    prepare(config, tmp_path / "data")
+    os.rename(tmp_path / "data", tmp_path / ".old-data")  # as if it had died between two renames
+    prepare(config, tmp_path / "data", report=told.append)
+    assert any("is up to date" in line for line in told)
+    assert not (tmp_path / ".old-data").exists()
+
+
+def test_a_device_and_a_pipe_are_not_read_to_their_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(DataError, match="not a regular file"):
+            file_hash(path)
+
+
+def test_a_temporary_of_a_process_with_our_number_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / f".tmp-model-{os.getpid()}").write_text("half")
+    write_bytes(tmp_path / "model", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model").read_bytes() == b"whole"
+
+
+def test_a_name_that_is_no_text_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a path"):
+        small_config(tmp_path, "run\udcff")
+    assert not list(tmp_path.glob("run*"))
