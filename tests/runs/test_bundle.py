@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from training.runs import small_config
 
 import dragoman
 from dragoman.errors import ConfigError, DragomanError
@@ -13,7 +14,6 @@ from dragoman.runs import bundle_model, curves
 from dragoman.runs.bundle import needed_files
 from dragoman.training import info, train
 from dragoman.training.lock import RunLock, is_locked
-from training.runs import small_config
 
 
 @pytest.fixture(scope="module")

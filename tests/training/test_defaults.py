@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_runs import small_config, write_corpus
 
 from dragoman.config import TrainConfig, make_config
 from dragoman.data import Prepared, prepare
@@ -10,6 +9,7 @@ from dragoman.errors import ConfigError
 from dragoman.text import choices
 from dragoman.training import defaults
 from dragoman.training.defaults import complete, describe, estimate_seconds
+from small_runs import small_config, write_corpus
 
 
 @pytest.fixture(scope="module")

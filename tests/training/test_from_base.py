@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_runs import WORDS, events, small_config, write_corpus
 
 from dragoman.config import make_config, read_toml
 from dragoman.errors import ConfigError, DataError
 from dragoman.models import load_pretrained
 from dragoman.training import train
+from small_runs import WORDS, events, small_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 

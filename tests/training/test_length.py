@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from small_runs import events, losses, small_config
 
 from dragoman.config import read_toml
 from dragoman.training import train
 from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints
+from small_runs import events, losses, small_config
 
 pytestmark = pytest.mark.arithmetic
 COSINE = ("schedule=cosine", "ema_decay=0.9")

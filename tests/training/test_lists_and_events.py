@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_runs import small_config, write_corpus
 
 from dragoman import Translator, train
 from dragoman.errors import ConfigError, DataError
 from dragoman.events import Advanced, Event, Finished, Saved, Started, StopTraining, Validated
 from dragoman.text.listed import data_files
+from small_runs import small_config, write_corpus
 
 SETTINGS = {"max_steps": 6, "warmup_steps": 2, "threads": 1, "log_every": 2, "validation.every": 3,
             "model": {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1},

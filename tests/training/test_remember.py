@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import events, small_config, text_config, write_corpus
 
 from dragoman.config import make_config
 from dragoman.data import prepare
@@ -16,6 +15,7 @@ from dragoman.memory import Datastore
 from dragoman.text import read_lines
 from dragoman.training import info, remember, train
 from dragoman.translation import Translator
+from small_runs import events, small_config, text_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 

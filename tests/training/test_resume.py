@@ -9,7 +9,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from small_runs import digests, events, losses, small_config, train_until_killed
 
 from dragoman.config import make_config
 from dragoman.errors import ConfigError, DragomanError, LockedError
@@ -18,6 +17,7 @@ from dragoman.training.judging import Judge
 from dragoman.training.lock import RunLock
 from dragoman.training.trainer import Trainer
 from forked import run as in_child
+from small_runs import digests, events, losses, small_config, train_until_killed
 
 MORE = ("ema_decay=0.9", "accumulate=2", "optimizer=adamw", "weight_decay=0.01")
 MUON = ("optimizer=muon", "weight_decay=0.01", "ema_decay=0.9")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_runs import assert_goes_on_bit_for_bit, small_config, write_corpus
 
 from dragoman import Translator
 from dragoman.config import ModelConfig, make_config
@@ -21,6 +20,7 @@ from dragoman.training import train
 from dragoman.training.resuming import config_hash
 from dragoman.training.step import batch_loss
 from dragoman.training.tasks import Translating
+from small_runs import assert_goes_on_bit_for_bit, small_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 

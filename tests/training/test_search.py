@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from small_runs import events, small_config
 
 from dragoman.config import TrainConfig, read_toml
 from dragoman.errors import ConfigError
@@ -13,6 +12,7 @@ from dragoman.text import read_lines
 from dragoman.training import run as run_module
 from dragoman.training import search, train
 from dragoman.translation import Translator
+from small_runs import events, small_config
 
 pytestmark = pytest.mark.arithmetic
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from small_runs import digests, losses, small_config, text_config, train_until_killed
 
 from dragoman.config import all_settings, make_config
 from dragoman.errors import ConfigError
@@ -13,6 +12,7 @@ from dragoman.files import make_directory
 from dragoman.training import train
 from dragoman.training.resuming import config_hash
 from dragoman.training.trainer import Trainer
+from small_runs import digests, losses, small_config, text_config, train_until_killed
 
 BPE = ("tokenizer.kind=bpe", "vocab_size=300", "batch_tokens=512", "max_steps=24", "save_every=3")
 

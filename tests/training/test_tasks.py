@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_runs import text_config
 
 from dragoman.config import ModelConfig
 from dragoman.data import Prepared, prepare
@@ -15,6 +14,7 @@ from dragoman.training.defaults import complete, estimate_seconds
 from dragoman.training.step import accumulate_gradients
 from dragoman.training.tasks import Task, first_half, task_of
 from dragoman.training.validate import teacher_forced
+from small_runs import text_config
 
 FAMILIES = ["causal", "masked"]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import digests, events, losses, text_config, train_until_killed, write_text
 
 import dragoman
 from dragoman.config import make_config, read_toml
@@ -16,6 +15,7 @@ from dragoman.models import load_pretrained
 from dragoman.training import train
 from dragoman.training.log import RunLog
 from forked import run as in_child
+from small_runs import digests, events, losses, text_config, train_until_killed, write_text
 
 pytestmark = pytest.mark.arithmetic
 

@@ -8,7 +8,6 @@ import math
 
 import pytest
 import torch
-from small_runs import events, small_config, write_corpus
 
 from dragoman.errors import ConfigError, DivergenceError, SaveError
 from dragoman.models import load_pretrained
@@ -17,6 +16,7 @@ from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
 from dragoman.training.trainer import Trainer
+from small_runs import events, small_config, write_corpus
 
 pytestmark = pytest.mark.arithmetic
 

@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 import torch
-from small_runs import events, small_config, text_config
 
 from dragoman.config import make_config
 from dragoman.data import Prepared
@@ -18,6 +17,7 @@ from dragoman.text import read_lines
 from dragoman.text.tokenizer import PAD
 from dragoman.training import train
 from dragoman.training.tasks import Translating
+from small_runs import events, small_config, text_config
 
 pytestmark = pytest.mark.arithmetic
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -29,7 +28,6 @@ from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
 from dragoman.runs.curves import draw_if_possible
-from dragoman.shown import html_table
 from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.checkpoint import (
@@ -38,6 +36,7 @@ from dragoman.training.checkpoint import (
     newest_checkpoint,
 )
 from dragoman.training.defaults import complete, describe, estimate_seconds
+from dragoman.training.finished import Run
 from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
 from dragoman.training.lock import RunLock
@@ -53,44 +52,8 @@ from dragoman.training.timing import fit_to_time
 from dragoman.training.trainer import Trainer
 from dragoman.training.validate import check_validation
 from dragoman.training.watching import Watch
-from dragoman.translation import Translator
 
 CARD = "README.md"
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished or interrupted training.
-
-    Attributes:
-        directory: the run directory, which is also the model directory.
-        config: every setting, defaults included.
-        progress: where training stands.
-        exit_status: 0, or 128 + the signal that interrupted it.
-    """
-
-    directory: Path
-    config: TrainConfig
-    progress: Progress
-    exit_status: int = 0
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
-        return f"{type(self).__name__}({str(self.directory)!r}: {facts})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: where the run is and how far it came."""
-        return html_table([("directory", self.directory), *self._facts()], caption="run")
-
-    def _facts(self) -> list[tuple[str, str]]:
-        progress = self.progress
-        state = "finished" if progress.finished else "interrupted; resume goes on"
-        best = [] if progress.best is None else [("best at step", f"{progress.best_step:,} ({progress.best:.4g})")]
-        return [("steps", f"{progress.step:,}"), *best, ("is", state)]
-
-    def translator(self) -> Translator:
-        """Return the best model of the run."""
-        return Translator.from_pretrained(self.directory)
 
 
 def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = False, watch: Watch | None = None) -> Run:
