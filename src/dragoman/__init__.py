@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dragoman.models import build_model as build_model
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
+    from dragoman.runs import bundle as bundle
+    from dragoman.runs import plot as plot
     from dragoman.studies import compare as compare
     from dragoman.studies import complete as complete
     from dragoman.studies import evaluate as evaluate
@@ -61,6 +63,7 @@ __all__, _name, _ = lazy_names(
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
+        "runs": ("bundle", "plot"),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
             "translate", "tune",

@@ -42,7 +42,7 @@ class DragomanError(Exception):
         self.file = None if file is None else str(file)
         self.line = line
         self.byte = byte
-        self.expected = None if expected is None else _told(expected)
+        self.expected = None if expected is None else escaped(str(expected), kept="\n\t")
         self.found = None if found is None else _told(found)
         self.hint = hint
         super().__init__(self._compose())
@@ -75,7 +75,7 @@ def escaped(text: str, kept: str = "") -> str:
 
 
 def _told(value: object) -> str:
-    """What was expected or found, of bounded length; another error, which has been told like this, keeps its lines."""
+    """What was found, of bounded length; another error, which has been told like this, keeps its lines."""
     if isinstance(value, BaseException):
         text, longest = escaped(str(value), kept="\n"), 20 * _LONGEST
     else:

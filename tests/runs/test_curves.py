@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DragomanError, ModelError
-from dragoman.runs import curves, draw_curves
+from dragoman.runs import curves, plot
 from runs.test_history import EVENTS, event, written
 
 pytest.importorskip("matplotlib")
@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_picture_is_written_and_the_same_again(suffix: str, tmp_path: Path) -> None:
     run = written(tmp_path, *EVENTS)
-    first, again = (draw_curves(run, tmp_path / f"{name}.{suffix}").path.read_bytes() for name in "ab")
+    first, again = (plot(run, tmp_path / f"{name}.{suffix}").path.read_bytes() for name in "ab")
     assert first == again
     assert len(first) > 5000
 
@@ -26,7 +26,7 @@ def test_several_runs_of_strange_names_are_told_apart(tmp_path: Path) -> None:
     for place in ("a/同名", "b/同名", "b/$x_{2}$ & <i>"):
         (tmp_path / place).mkdir(parents=True)
         runs.append(written(tmp_path / place, *EVENTS))
-    picture = draw_curves(runs, tmp_path / "c.svg").path.read_text(encoding="utf-8")
+    picture = plot(runs, tmp_path / "c.svg").path.read_text(encoding="utf-8")
     assert picture.startswith("<?xml")
     assert curves._names(runs[:2]) == ["a/同名", "b/同名"]
 
@@ -43,16 +43,16 @@ def test_several_runs_of_strange_names_are_told_apart(tmp_path: Path) -> None:
     ids=["no number", "no loss", "validations alone", "zeros", "large"],
 )
 def test_odd_runs_are_drawn(events: list[dict[str, object]], tmp_path: Path) -> None:
-    assert draw_curves(written(tmp_path, *events)).path == tmp_path / "curves.png"
+    assert plot(written(tmp_path, *events)).path == tmp_path / "curves.png"
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no curves"):
-        draw_curves(written(tmp_path, event("validation", 1, loss=1.0)))
+        plot(written(tmp_path, event("validation", 1, loss=1.0)))
     with pytest.raises(DragomanError, match="no such picture format"):
-        draw_curves(written(tmp_path, *EVENTS), tmp_path / "c.gif")
+        plot(written(tmp_path, *EVENTS), tmp_path / "c.gif")
     with pytest.raises(ModelError, match="so many runs"):
-        draw_curves([tmp_path] * 8)
+        plot([tmp_path] * 8)
 
 
 def test_no_picture_is_missed_and_no_failure_ends_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,10 +186,20 @@ def replace_by_directory(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("replace", [replace_by_link, replace_by_pipe, replace_by_directory])
+@pytest.mark.parametrize("replace", [replace_by_pipe, replace_by_directory])
 def test_only_regular_files_are_opened(name: str, replace: Callable[[Path], None], tmp_path: Path) -> None:
     path = save(tmp_path, 4)
     replace(path / name)
+    assert refused(path, name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_link_reaches_is_checked_like_any_other_file(name: str, tmp_path: Path) -> None:
+    path = save(tmp_path, 4)
+    replace_by_link(path / name)
+    load_checkpoint(path)
+    outside = tmp_path / "outside"
+    outside.write_bytes(outside.read_bytes()[:-1])
     assert refused(path, name)
 
 

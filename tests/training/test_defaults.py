@@ -47,8 +47,18 @@ def test_the_model_grows_with_the_corpus_as_far_as_the_device_carries(chosen, to
 
 def test_nothing_is_left_open_and_every_choice_has_a_reason(data):
     config, choices = complete(make_config({"out": "run"}), data, torch.device("cpu"))
-    optional = {"d_k", "d_v", "max_minutes", "max_epochs", "init_from", "threads", "save_every", "unigram_alpha"}
-    optional |= {"length_penalties", "tokenize"}
+    optional = {
+        "d_k",
+        "d_v",
+        "max_minutes",
+        "max_epochs",
+        "init_from",
+        "threads",
+        "save_every",
+        "unigram_alpha",
+        "license",
+    }
+    optional |= {"length_penalties", "tokenize", "license"}
     for section in ("model", "training", "validation"):
         for key, value in getattr(config, section).to_dict().items():
             assert value is not None or key in optional, f"{section}.{key}"

@@ -39,9 +39,9 @@ def plot(
     ] = None,
 ) -> None:
     """Draw the curves of runs. Loss, score on held-out lines and learning rate, by updates and by time."""
-    from dragoman.runs import draw_curves
+    from dragoman.runs import plot as draw
 
-    picture = draw_curves(runs, out)
+    picture = draw(runs, out)
     if picture.note is not None:
         tell(f"note: {picture.note}")
     print(picture.path)
@@ -53,9 +53,9 @@ def bundle(
     as_json: Json = False,
 ) -> None:
     """Copy what a model needs, to give it away. Into a directory of its own, in which it is tried."""
-    from dragoman.runs import bundle_model
+    from dragoman.runs import bundle as make
 
-    made = bundle_model(model, out)
+    made = make(model, out)
     if as_json:
         print_json(made.to_dict())
         return

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dragoman.runs.bundle import Bundle as Bundle
-    from dragoman.runs.bundle import bundle_model as bundle_model
-    from dragoman.runs.curves import draw_curves as draw_curves
+    from dragoman.runs.bundling import Bundle as Bundle
+    from dragoman.runs.bundling import bundle as bundle
+    from dragoman.runs.curves import plot as plot
     from dragoman.runs.history import History as History
     from dragoman.runs.history import read_history as read_history
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "bundle": ("Bundle", "bundle_model"),
-        "curves": ("draw_curves",),
+        "bundling": ("Bundle", "bundle"),
+        "curves": ("plot",),
         "history": ("History", "read_history"),
     },
 )

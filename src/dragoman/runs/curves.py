@@ -23,7 +23,7 @@ _LEAST_UPDATES = 500  # of a run that draws its own, which takes a second or two
 _FAR_APART = 20  # largest loss by smallest, from which losses are drawn in logarithms
 
 
-def draw_curves(runs: str | Path | Sequence[str | Path], path: str | Path | None = None) -> Picture:
+def plot(runs: str | Path | Sequence[str | Path], path: str | Path | None = None) -> Picture:
     """Draw the curves of a run, or of several in one picture.
 
     Above the loss: of what is being learned (with dropout and label smoothing), and at validations that of held-out and
@@ -61,7 +61,7 @@ def draw_if_possible(directory: Path, updates: int) -> None:
     if updates < _LEAST_UPDATES or find_spec("matplotlib") is None:
         return
     with suppress(Exception):  # a font, a backend or a disk: nothing of it may end a training
-        draw_curves(directory)
+        plot(directory)
 
 
 def _names(directories: Sequence[Path]) -> list[str]:

@@ -61,7 +61,7 @@ def needed_files(directory: str | Path) -> list[str]:
     return [name for name in names if (directory / name).exists() or name == WEIGHTS]
 
 
-def bundle_model(model: str | Path, out: str | Path) -> Bundle:
+def bundle(model: str | Path, out: str | Path) -> Bundle:
     """Copy what running a model needs, and its card, into a directory of its own, and run it there once.
 
     Checkpoints, prepared data, logs and settings of the training stay behind. The directory appears when all is well.

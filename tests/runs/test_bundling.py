@@ -10,8 +10,8 @@ from training.runs import small_config
 
 import dragoman
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.runs import bundle_model, curves
-from dragoman.runs.bundle import needed_files
+from dragoman.runs import bundle, curves
+from dragoman.runs.bundling import needed_files
 from dragoman.training import info, train
 from dragoman.training.lock import RunLock, is_locked
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_bundle_translates_as_the_run_does(run: Path, tmp_path: Path) -> None:
-    made = bundle_model(run, tmp_path / "new" / "made")
+    made = bundle(run, tmp_path / "new" / "made")
     there = {path.name: path.stat().st_size for path in made.directory.iterdir()}
     assert there == made.files
     assert {*needed_files(run), "README.md"} == set(made.files)
@@ -36,7 +36,7 @@ def test_a_bundle_translates_as_the_run_does(run: Path, tmp_path: Path) -> None:
 
 def test_every_needed_file_is_needed(run: Path, tmp_path: Path) -> None:
     for name in needed_files(run):
-        copy = bundle_model(run, tmp_path / name).directory
+        copy = bundle(run, tmp_path / name).directory
         (copy / name).unlink()
         with pytest.raises(DragomanError):
             dragoman.Translator.from_pretrained(copy)
@@ -48,14 +48,14 @@ def test_a_damaged_model_makes_no_bundle(run: Path, tmp_path: Path) -> None:
     weights[-9] ^= 4
     (copy / "model.safetensors").write_bytes(weights)
     with pytest.raises(DragomanError):
-        bundle_model(copy, tmp_path / "made")
+        bundle(copy, tmp_path / "made")
     assert [one.name for one in tmp_path.iterdir()] == ["copy"]
 
 
 def test_what_is_there_is_not_overwritten(run: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("x")
     with pytest.raises(ConfigError, match="there already"):
-        bundle_model(run, tmp_path)
+        bundle(run, tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["kept"]
 
 
@@ -72,7 +72,7 @@ def test_info_tells_how_far_a_run_is_and_what_it_takes(run: Path, tmp_path: Path
         assert is_locked(copy)
         assert info(copy)["state"] == "training, step 4 saved"
     assert not is_locked(copy)
-    alone = info(bundle_model(run, tmp_path / "alone").directory)
+    alone = info(bundle(run, tmp_path / "alone").directory)
     assert alone["state"] == "a model without its training"
 
 
@@ -95,7 +95,7 @@ def test_a_run_shows_its_curves_in_its_card_and_takes_them_along(
     monkeypatch.setattr(curves, "_LEAST_UPDATES", 4)
     run = train(small_config(tmp_path, "drawn", "max_steps=4", "log_every=1"), quiet=True).directory
     assert "(curves.png)" in (run / "README.md").read_text(encoding="utf-8")
-    made = bundle_model(run, tmp_path / "made")
+    made = bundle(run, tmp_path / "made")
     assert (made.directory / "curves.png").read_bytes() == (run / "curves.png").read_bytes()
 
 
