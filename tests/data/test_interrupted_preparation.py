@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from training.runs import small_config
 
 from dragoman.data import prepare
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import write_bytes
 from dragoman.text.lines import file_hash
+from small_runs import small_config
 
 
 def test_what_was_taken_away_and_not_replaced_comes_back(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from training.runs import events, small_config
 
 from dragoman.errors import ModelError
 from dragoman.training import train
 from dragoman.translation import Translator
+from small_runs import events, small_config
 
 pytestmark = pytest.mark.arithmetic
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from training.runs import small_config
 
 import dragoman
 from dragoman.errors import ConfigError, DragomanError
@@ -14,6 +13,7 @@ from dragoman.runs import bundle, curves
 from dragoman.runs.bundling import needed_files
 from dragoman.training import info, train
 from dragoman.training.lock import RunLock, is_locked
+from small_runs import small_config
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from training.runs import small_config
 
 from dragoman.config import DecodingConfig
 from dragoman.studies import tune
 from dragoman.training import train
 from dragoman.training.card import retell_search, typed_command
 from end_to_end import small
+from small_runs import small_config
 
 NAME = "模型 it's"
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from training.runs import WORDS, small_config
 
 from dragoman.config import ModelConfig
 from dragoman.data import Prepared
@@ -26,6 +25,7 @@ from dragoman.training import train
 from dragoman.training.checkpoint import load_checkpoint
 from dragoman.translation import Translator
 from forked import run as in_child
+from small_runs import WORDS, small_config
 
 PLACES = 12  # of a bit that changes, in each file
 STEP = "checkpoints/step-00000004"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.runs import small_config
 
 from dragoman.errors import DivergenceError, SaveError
 from dragoman.models.tensors import read_tensors
@@ -17,6 +16,7 @@ from dragoman.training import judging, train
 from dragoman.training import run as running
 from dragoman.training.judging import Judge
 from dragoman.training.signals import StopError, StopSignals
+from small_runs import small_config
 
 
 def interrupt(number: int = signal.SIGTERM) -> None:
