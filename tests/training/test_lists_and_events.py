@@ -58,7 +58,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, list[str]]], dict[str, object]], str]
     "a half surrogate": (lambda c: {**c, "source": ["\ud800", *c["source"][1:]]}, "source holds what is no text"),
     "a typo": (lambda c: {**c, "settings": {"max_stepz": 3}}, r"did you mean 'training.max_steps'"),
     "a typo in a section": (lambda c: {**c, "settings": {"model": {"d_modell": 3}}}, r"did you mean 'model.d_model'"),
-    "another's name": (lambda c: {**c, "settings": {"hidden_size": 3}}, r"called 'd_model' here"),
+    "another's name": (lambda c: {**c, "settings": {"hidden_size": 3}}, r"called 'model.d_model' here"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import torch
 from dragoman import Translator
 from dragoman.config import ModelConfig, make_config
 from dragoman.data import TokenStore, collate
-from dragoman.errors import ConfigError, ModelError
+from dragoman.errors import ConfigError
 from dragoman.models import build_model, for_direction
 from dragoman.models.description import read_config
 from dragoman.nn import Dropout, Transformer
@@ -125,7 +125,7 @@ def test_a_run_goes_on_with_the_decoders_it_has(tmp_path):
     shared = train(small_config(tmp_path, "shared", "max_steps=1", BOTH), quiet=True).directory
     with pytest.raises(ConfigError, match="right_to_left_decoder: 'shared' in the run, 'own' now"):
         train(small_config(tmp_path, "shared", "max_steps=2", OWN), resume=True, quiet=True)
-    with pytest.raises(ModelError, match="the weights do not fit the model"):
+    with pytest.raises(ConfigError, match="the size is that of the base"):
         train(small_config(tmp_path, "own", "max_steps=1", OWN, f"init_from={shared}"), quiet=True)
 
 
