@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -23,11 +24,14 @@ def test_what_was_taken_away_and_not_replaced_comes_back(tmp_path: Path) -> None
     assert not (tmp_path / ".old-data").exists()
 
 
-def test_a_device_and_a_pipe_are_not_read_to_their_end(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        with pytest.raises(DataError, match="not a regular file"):
-            file_hash(path)
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom"])
+def test_a_device_without_an_end_is_not_read(device: str) -> None:
+    with pytest.raises(DataError, match="not a file of text"):
+        file_hash(device)
+
+
+def test_the_empty_device_is_an_empty_file() -> None:
+    assert file_hash(os.devnull) == hashlib.sha256(b"").hexdigest()
 
 
 def test_a_temporary_of_a_process_with_our_number_is_in_nobodys_way(tmp_path: Path) -> None:

@@ -79,11 +79,20 @@ def open_raw(path: str | Path) -> BufferedReader:
         sort = Path(path).stat()
         if stat.S_ISREG(sort.st_mode):
             return open(path, "rb")
-    if not (stat.S_ISREG(sort.st_mode) or stat.S_ISFIFO(sort.st_mode) or stat.S_ISCHR(sort.st_mode)
-            or stat.S_ISSOCK(sort.st_mode)):  # fmt: skip
-        raise DataError("not a file of text", file=path, found="a directory" if stat.S_ISDIR(sort.st_mode) else "")
+    if not (stat.S_ISREG(sort.st_mode) or stat.S_ISFIFO(sort.st_mode) or stat.S_ISSOCK(sort.st_mode)
+            or (stat.S_ISCHR(sort.st_mode) and _ends(path, sort))):  # fmt: skip
+        found = "a directory" if stat.S_ISDIR(sort.st_mode) else "a device"
+        raise DataError("not a file of text", file=path, found=found)
     copy = _kept(str(path), sort.st_dev, sort.st_ino)
     return cast(BufferedReader, BufferedReader(_Again(copy)))
+
+
+def _ends(path: str | Path, sort: os.stat_result) -> bool:
+    """Whether a device of characters has an end: standard input, a terminal, or the device that is empty."""
+    if str(path) == "-" or sort.st_rdev == os.stat(os.devnull).st_rdev:
+        return True
+    with open(path, "rb", buffering=0) as stream:
+        return stream.isatty()
 
 
 @cache
