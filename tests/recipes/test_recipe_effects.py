@@ -126,7 +126,7 @@ def test_every_kind_of_means_gets_its_row_beside_the_base(measure, tmp_path: Pat
 def test_what_is_measured_is_not_measured_again(measure, monkeypatch: pytest.MonkeyPatch):
     first, _ = measure("--only", "two-models")
     assert list(first) == ["base", "another-seed", "two-models"], "what a row needs is measured first"
-    with pytest.raises(ConfigError, match="max_steps"):
+    with pytest.raises(ConfigError, match="warmup_steps"):
         measure("--only", "two-models", "--set", "warmup_steps=4", "--set", "max_steps=30")
     monkeypatch.setattr(effects.dragoman, "train", lambda *_, **__: pytest.fail("trained again"))
     assert measure("--only", "two-models")[0] == first

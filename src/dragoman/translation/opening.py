@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
+from dragoman.errors import ModelError
 from dragoman.files import check_filled
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.opened import LATER, OpenedFiles
@@ -38,6 +39,9 @@ def open_model(paths: Sequence[Path], placement: Placement) -> OpenedModel:
         ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
     """
     config, decoding, languages = read_config(paths[0])
+    if config.family != "transformer":
+        hint = "`dragoman complete` and `dragoman score --text` run it"
+        raise ModelError("only an encoder-decoder translates", file=paths[0], found=config.family, hint=hint)
     how = {"device": placement.device, "engine": placement.engine, "precision": placement.precision}
     files = OpenedFiles(paths, how)
     check_filled(paths[0] / WEIGHTS)
