@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dragoman.config import DecodingConfig
@@ -9,6 +11,8 @@ from dragoman.errors import ConfigError, DataError, DragomanError
 from dragoman.search.outputs import one_line
 from dragoman.text import TokenizerPair, Vocabulary, lines
 from dragoman.text.lines import chunks
+from dragoman.text.normalization import NORMALIZATIONS, Normalization
+from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from end_to_end import small
 
 LENGTHS = ("max_length", "min_length", "max_length_offset", "max_source_length", "no_repeat_ngram", "loop_guard")
@@ -51,6 +55,24 @@ def test_a_text_is_cut_before_it_is_tokenised_without_a_difference(pair) -> None
             assert cut.cut(most).ids == whole.cut(most).ids
             assert (len(cut) > most) == (len(whole) > most)
             assert len(cut) <= 600 * (most + 1)
+
+
+@pytest.mark.parametrize("rule", NORMALIZATIONS)
+@pytest.mark.parametrize("kind", ["word", "character", "bpe", "unigram"])
+def test_nothing_is_lost_where_normalisation_shortens_a_text(kind: Any, rule: Normalization) -> None:
+    corpus = ["ba ce di fo gu", "é ö ñ ガ ギ", "한 글 ba di"] * 20
+    if kind in ("word", "character"):
+        tokenizer = Vocabulary.train(kind, corpus, normalization=rule)
+    else:
+        tokenizer = SentencePieceTokenizer.train(kind, corpus, vocab_size=320, normalization=rule)
+    pair = TokenizerPair(tokenizer, tokenizer)
+    dropped = ("\u200b", "\x01", " ", "\u200b ", "\xad")
+    texts = ["e\u0301" * 3000, "o\u0302\u0301\u0323 " * 2000, *(one * 5000 + "ba ce di " * 300 for one in dropped)]
+    for text in texts:
+        for most in (1, 7, 64):
+            whole, cut = pair.encode_source(text), pair.encode_source(text, most)
+            assert cut.cut(most).ids == whole.cut(most).ids
+            assert (len(cut) > most) == (len(whole) > most)
 
 
 def test_long_lines_do_not_wait_for_many_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.text.matching import Matching
 
 MATCHES = "matches.safetensors"
-_SHORT = 64  # characters of a token: longer texts are cut before they are tokenised
+_SHORT = 64  # characters of a token: of longer texts the beginning is tokenised first
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
 
 
@@ -62,22 +62,18 @@ class TokenizerPair:
             text: any.
             most: so many tokens of it are wanted at most; far beyond them the text is not even looked at.
         """
-        ids = self.source.encode(text if most is None else self._cut(text, most))
+        ids = self.source.encode(text) if most is None else self._first_ids(text, most)
         return self.source_of(ids) if ids else Source(())
 
-    def _cut(self, text: str, tokens: int) -> str:
-        """A text that still has more than so many tokens, if it had."""
-        if len(text) <= tokens:
-            return text
-        if self.source.kind == "word":
-            words = text.split(None, tokens + 1)
-            return " ".join(words[:-1]) if len(words) > tokens + 1 else text
-        if self.source.kind == "character":
-            return text[: tokens + 1]
-        if len(text) <= _SHORT * tokens:
-            return text
-        # Near the end the text is cut into other pieces than it would be, but not where the model reads it.
-        return text[: 2 * (tokens + 1) * max(map(len, self.source.pieces(range(len(self.source)))))]
+    def _first_ids(self, text: str, most: int) -> list[int]:
+        """The ids of a text, or of a beginning of it: with the same first ones, and more than `most` if it has more."""
+        size = _SHORT * (most + 1)
+        while size < len(text):
+            ids = self.source.encode(text[:size])
+            if len(ids) > 2 * most + _SHORT:  # those near the cut, half a word or half a letter, are never read
+                return ids
+            size *= 4  # long words, or characters that normalisation drops
+        return self.source.encode(text)
 
     def source_of(self, ids: Sequence[int]) -> Source:
         """Return the unframed ids of a text as the model reads them."""
