@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from dragoman.losses import loss as loss_module
 from dragoman.losses.loss import smoothed_cross_entropy
-from dragoman.training import loss as loss_module
 
 
 @given(

@@ -13,11 +13,12 @@ from dragoman.config import ModelConfig, make_config
 from dragoman.data import Batch
 from dragoman.errors import ConfigError
 from dragoman.fast import module_hidden
+from dragoman.losses import r_drop
 from dragoman.losses.loss import smoothed_cross_entropy
 from dragoman.losses.r_drop import agreeing_cross_entropy
 from dragoman.models import build_model
 from dragoman.sequences import SourceBatch, TargetBatch
-from dragoman.training import r_drop, train
+from dragoman.training import train
 from dragoman.training.step import batch_loss
 from small_runs import assert_goes_on_bit_for_bit, losses, small_config, text_config
 
