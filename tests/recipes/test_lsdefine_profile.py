@@ -74,5 +74,9 @@ def test_a_run_goes_on_with_its_own_settings_alone(measure: Measure, tmp_path: P
     assert measure("max_steps=4", "warmup_steps=1") == row
 
 
+def test_time_enough_changes_nothing(measure: Measure):
+    assert measure("max_minutes=5")["updates"] == 20
+
+
 def test_a_limit_of_time_ends_it_sooner(measure: Measure):
     assert measure("max_minutes=1e-6", "max_steps=100000")["updates"] < 50_000

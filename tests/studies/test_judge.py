@@ -12,7 +12,8 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import Metric, score
 from dragoman.studies import evaluate, evaluate_outputs, training_words
 from dragoman.studies.given import read_test_set
-from dragoman.studies.judge import count_unknown, error_kinds
+from dragoman.studies.judge import error_kinds
+from dragoman.text.unknown import count_unknown
 from dragoman.translation import Translator
 from end_to_end import small
 
@@ -158,9 +159,10 @@ def test_a_breakdown_knows_what_the_model_knows(translator: Translator, tmp_path
 
 def test_bytes_of_rare_characters_are_unknown_pieces() -> None:
     tokenizer = small.byte_pair().source
-    assert count_unknown(tokenizer, "ba ce") == 0
-    assert count_unknown(tokenizer, "ba 猫") == 3
-    assert count_unknown(small.word_pair().source, "ba 猫 吃 ce") == 2
+    assert count_unknown(tokenizer, tokenizer.encode("ba ce")) == 0
+    assert count_unknown(tokenizer, tokenizer.encode("ba 猫")) == 3
+    words = small.word_pair().source
+    assert count_unknown(words, words.encode("ba 猫 吃 ce")) == 2
 
 
 def test_words_are_counted_in_the_targets_of_the_run(tmp_path: Path) -> None:

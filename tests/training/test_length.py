@@ -38,10 +38,25 @@ def test_minutes_become_updates_and_the_schedule_ends_there(tmp_path):
     assert again.progress.step == run.progress.step
 
 
+def test_patience_is_not_time(tmp_path):
+    limits = ("max_minutes=60s", "max_steps=100000000", "learning_rate=1e-12", "validation.every=1", "patience=2")
+    run = train(small_config(tmp_path, "run", *limits, "length_penalties=[]"), quiet=True)
+    assert run.progress.finished
+    assert "stopping early" in log_of(run)
+    assert "time is up" not in log_of(run)
+
+
 def test_time_to_spare_changes_nothing(tmp_path):
     timed = train(small_config(tmp_path, "timed", *COSINE, "max_minutes=60", "max_steps=12"), quiet=True)
     plain = train(small_config(tmp_path, "plain", *COSINE, "max_steps=12"), quiet=True)
     assert losses(timed.directory) == losses(plain.directory)
+
+
+def test_going_on_with_nothing_is_told(tmp_path):
+    run = train(small_config(tmp_path, "run", "max_steps=1", "length_penalties=[]"), resume=True, quiet=True)
+    assert f"there is no run in {run.directory} to go on with: a new one begins" in log_of(run)
+    train(small_config(tmp_path, "run", "max_steps=2", "length_penalties=[]"), resume=True, quiet=True)
+    assert log_of(run).count("a new one begins") == 1
 
 
 def test_epochs_become_updates(tmp_path):

@@ -177,14 +177,14 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_from_there(tmp_path, numbe
     config = small_config(tmp_path, "stopped")
 
     def run() -> None:
-        update = Trainer._update
+        update = Trainer.learn
 
         def update_and_signal(self, batches):
             update(self, batches)
             if self.progress.step == 7:
                 os.kill(os.getpid(), number)
 
-        Trainer._update = update_and_signal
+        Trainer.learn = update_and_signal
         os._exit(train(config, quiet=True).exit_status)
 
     assert in_child(run) == 128 + number

@@ -30,7 +30,7 @@ def test_a_run_killed_in_a_later_epoch_goes_on_bit_for_bit(tmp_path):
 
 def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(tmp_path, monkeypatch):
     seen = []
-    update = Trainer._update
+    update = Trainer.learn
 
     def look(self, micro_batches):
         store = self.stores.of(self.progress.epoch)
@@ -40,7 +40,7 @@ def test_batches_keep_the_budget_with_the_lengths_of_their_epoch(tmp_path, monke
             seen.append(len(rows) * longest)
         return update(self, micro_batches)
 
-    monkeypatch.setattr(Trainer, "_update", look)
+    monkeypatch.setattr(Trainer, "learn", look)
     train(small_config(tmp_path, "run", *BPE, "bpe_dropout=0.5"), quiet=True)
     assert max(seen) <= 512
 

@@ -34,7 +34,7 @@ def weights_hash(trainer: Trainer) -> str:
 def poison(monkeypatch, steps) -> list[tuple[int, str, str]]:
     """Make the gradients of some steps NaN; the hashes of weights and moments before and after each update."""
     seen = []
-    update, clip = Trainer._update, torch.nn.utils.clip_grad_norm_
+    update, clip = Trainer.learn, torch.nn.utils.clip_grad_norm_
 
     def spied(self, batches):
         before = weights_hash(self)
@@ -50,7 +50,7 @@ def poison(monkeypatch, steps) -> list[tuple[int, str, str]]:
         update(self, batches)
         seen.append((self.progress.step, before, weights_hash(self)))
 
-    monkeypatch.setattr(Trainer, "_update", spied)
+    monkeypatch.setattr(Trainer, "learn", spied)
     return seen
 
 

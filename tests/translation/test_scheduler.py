@@ -98,7 +98,7 @@ def test_calls_with_any_options_that_come_at_any_time_get_what_they_get_alone(sc
             if not (progress and options.loop_guard == 1):  # what was promised may hold the second search to it
                 same(one, other)
     assert scheduler.waiting == (0, 0)
-    assert not any(lane.tasks or lane.held for lane in scheduler._lanes)
+    assert not any(batch.tasks or batch.held for batch in scheduler._batches)
 
 
 @pytest.mark.parametrize("options", [*OPTIONS, DRAWN], ids=str)
@@ -135,7 +135,7 @@ def test_who_has_gone_takes_no_step_more(scheduler: Scheduler) -> None:
     for call in calls:
         call.cancel()
     assert kept.future.result(60)[0].text == scheduler.translator.translate(small.sentences(1))[0].text
-    until(lambda: not any(lane.is_busy for lane in scheduler._lanes))
+    until(lambda: not any(batch.is_busy for batch in scheduler._batches))
     assert scheduler.counts.cancelled == len(calls)
     assert scheduler.waiting == (0, 0)
     for call in calls:
@@ -154,7 +154,7 @@ def test_a_call_may_have_an_end(scheduler: Scheduler) -> None:
     endless = scheduler.translator.options({"beam_size": 1, "min_length": 100_000, "max_length": 200_000})
     with pytest.raises(TimeoutError):
         scheduler.submit(small.sentences(1), endless, seconds=0.05).future.result(60)
-    until(lambda: not any(lane.is_busy for lane in scheduler._lanes))
+    until(lambda: not any(batch.is_busy for batch in scheduler._batches))
 
 
 def test_more_than_can_be_done_is_refused_at_once_and_starts_nothing(translator: Translator) -> None:
@@ -196,20 +196,54 @@ def test_a_search_that_breaks_ends_its_calls_and_is_made_anew(
 ) -> None:
     scheduler = Scheduler(translator)
     try:
-        real, broken = scheduler._lanes[0].advance, threading.Event()
+        real, broken = scheduler._batches[0].advance, threading.Event()
 
         def advance() -> None:
             if not broken.is_set():
                 broken.set()
-                scheduler._lanes[0]._admit()
+                scheduler._batches[0]._admit()
                 raise SystemExit
             real()
 
-        monkeypatch.setattr(scheduler._lanes[0], "advance", advance)
+        monkeypatch.setattr(scheduler._batches[0], "advance", advance)
         with pytest.raises(RuntimeError, match="stopped"):
             scheduler.submit(["ba ce"]).future.result(30)
         same(scheduler.submit(["ba ce"]).future.result(30)[0], translator.translate(["ba ce"])[0])
         assert scheduler.counts.healed == 1
+    finally:
+        scheduler.close(wait=False)
+
+
+def test_whoever_cannot_bear_to_be_told_ends_that_call_alone(scheduler: Scheduler) -> None:
+    def refuse(progress: Progress) -> None:
+        raise ValueError(progress.place)
+
+    other = scheduler.submit(["ba ce"])
+    with pytest.raises(ValueError, match="0"):
+        scheduler.submit(["ba ce di"], on_progress=refuse).future.result(30)
+    same(other.future.result(30)[0], scheduler.translator.translate(["ba ce"])[0])
+    assert scheduler.counts.healed == 0
+
+
+def test_what_a_search_does_not_take_ends_that_call_alone(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(translator)
+    try:
+        real = translator.backend.continuous
+
+        def without_pairs(options: DecodingConfig, *given: Any) -> Any:
+            if options.beam_size == 2:
+                raise MemoryError("too large")
+            return real(options, *given)
+
+        monkeypatch.setattr(translator.backend, "continuous", without_pairs)
+        other = scheduler.submit(["ba ce"], translator.options({"beam_size": 1}))
+        with pytest.raises(MemoryError, match="too large"):
+            scheduler.submit(["ba"], translator.options({"beam_size": 2})).future.result(30)
+        assert other.future.result(30)
+        assert (scheduler.counts.healed, scheduler.waiting) == (0, (0, 0))
+        assert not any(batch.held for batch in scheduler._batches)
     finally:
         scheduler.close(wait=False)
 
@@ -247,7 +281,7 @@ def test_many_wait_without_blocking_the_event_loop(scheduler: Scheduler) -> None
     found = asyncio.run(all_at_once())
     for [one], other in zip(found, scheduler.translator.translate(texts), strict=True):
         same(one, other)
-    until(lambda: not any(lane.is_busy for lane in scheduler._lanes))
+    until(lambda: not any(batch.is_busy for batch in scheduler._batches))
 
 
 def test_a_translator_translates_asynchronously_and_is_pickled_without_its_scheduler(translator: Translator) -> None:

@@ -11,7 +11,7 @@ from dragoman.config import TrainConfig
 from dragoman.data.store import TokenStore
 from dragoman.errors import DataError
 from dragoman.text import Tokenizer, TokenizerPair
-from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from dragoman.text.unknown import spelling_ids
 
 # Shares of the tokens of a side from which on they are worth a warning.
 MANY_UNKNOWN, MANY_BYTES = 0.03, 0.10
@@ -32,22 +32,16 @@ class Unknown:
     unknown: int
     spelled: int
 
-
-def count_unknown(ids: np.ndarray, tokenizer: Tokenizer) -> Unknown:
-    """Count unknown tokens.
-
-    Args:
-        ids: unframed, of any number of texts.
-        tokenizer: that they are from.
-    """
-    unknown = spelled = 0
-    for start in range(0, len(ids), _CHUNK):
-        some = ids[start : start + _CHUNK]
-        unknown += int(np.count_nonzero(some == tokenizer.unk))
-        if isinstance(tokenizer, SentencePieceTokenizer):
-            first = tokenizer.first_byte
-            spelled += int(np.count_nonzero((some >= first) & (some < first + 256)))
-    return Unknown(len(ids), unknown, spelled)
+    @classmethod
+    def of(cls, ids: np.ndarray, tokenizer: Tokenizer) -> Unknown:
+        """Return the counts of unframed ids, of any number of texts, that are from a tokenizer."""
+        unknown, spelled, spelling = 0, 0, spelling_ids(tokenizer)
+        for start in range(0, len(ids), _CHUNK):
+            some = ids[start : start + _CHUNK]
+            unknown += int(np.count_nonzero(some == tokenizer.unk))
+            if spelling:
+                spelled += int(np.count_nonzero((some >= spelling.start) & (some < spelling.stop)))
+        return cls(len(ids), unknown, spelled)
 
 
 def tell_unknown(
@@ -84,7 +78,7 @@ def _told(
     if unit == "pairs":
         sides.insert(0, ("source", store.tokens("source"), tokenizers.source))
     for side, ids, tokenizer in sides:
-        found = count_unknown(ids, tokenizer)
+        found = Unknown.of(ids, tokenizer)
         share = found.unknown / max(1, found.tokens)
         if refused and found.tokens and found.unknown == found.tokens:
             raise DataError(

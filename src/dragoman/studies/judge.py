@@ -31,7 +31,7 @@ from dragoman.shown import html_table
 from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
 from dragoman.text import Tokenizer, guess_language
 from dragoman.text.lines import BadText
-from dragoman.text.unknown import count_unknown as unknown_among
+from dragoman.text.unknown import count_unknown
 from dragoman.translation.known import known_hypotheses
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -136,7 +136,7 @@ def evaluate(
     """
     sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
-    options = decoding or translator.decoding
+    options, read = decoding or translator.decoding, translator.tokenizers.source
     checked = check_metrics(metrics, translator.languages.target)
     lines = paced(sources, report, "translated", len(sources))
     results = list(translator.translate_lines(lines, options))
@@ -150,7 +150,7 @@ def evaluate(
         ),
         metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
-        unknown=[count_unknown(translator.tokenizers.source, text) for text in sources] if breakdown else None,
+        unknown=[count_unknown(read, read.encode(text)) for text in sources] if breakdown else None,
         errors=None if options.sampling or not breakdown
         else error_kinds(translator, results, answers, options, ignore_case(checked)),
     )  # fmt: skip
@@ -247,11 +247,6 @@ def training_words(run: str | Path, tokenizer: Tokenizer, *, lowercase: bool = F
     store = TokenStore.open(folder)
     targets = (tokenizer.decode(store.target(index).tolist()) for index in range(len(store)))
     return count_words(targets, lowercase=lowercase)
-
-
-def count_unknown(tokenizer: Tokenizer, text: str) -> int:
-    """Return how many pieces of a text the vocabulary lacks: unknown tokens, and bytes that stand for characters."""
-    return unknown_among(tokenizer, tokenizer.encode(text))
 
 
 def error_kinds(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from dragoman.text.tokenizer import Tokenizer
 
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _RANGES = {
     "Latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
     "Greek": "\u0370-\u03ff\u1f00-\u1fff",
@@ -47,19 +46,16 @@ _FEWEST_LETTERS, _SHARE = 4, 0.2
 _LOOKED_AT = 1000
 
 
-def count_unknown(tokenizer: Tokenizer, ids: Sequence[int], pieces: Sequence[str] | None = None) -> int:
-    """Return how many ids the vocabulary lacks a piece for: unknown tokens, and bytes that stand for characters.
+def spelling_ids(tokenizer: Tokenizer) -> range:
+    """Return the ids of the bytes that spell characters which a SentencePiece vocabulary lacks; none of other kinds."""
+    first = getattr(tokenizer, "first_byte", None)
+    return range(0) if first is None else range(first, first + 256)
 
-    Args:
-        tokenizer: with the vocabulary.
-        ids: of a text.
-        pieces: of these ids, if they are known already.
-    """
-    unknown = ids.count(tokenizer.unk)
-    if tokenizer.kind in ("word", "character"):
-        return unknown
-    found = tokenizer.pieces(ids) if pieces is None else pieces
-    return unknown + sum(_BYTE.fullmatch(piece) is not None for piece in found if piece[:3] == "<0x")
+
+def count_unknown(tokenizer: Tokenizer, ids: Sequence[int]) -> int:
+    """Return how many ids of a text stand for what the vocabulary lacks: `<unk>`, and bytes that spell characters."""
+    spelling = spelling_ids(tokenizer)
+    return sum(one == tokenizer.unk or one in spelling for one in ids)
 
 
 def script_of(language: str | None) -> str | None:

@@ -94,6 +94,8 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
+            if resume and not (directory / SETTINGS_FILE).exists():
+                log.line(f"there is no run in {directory} to go on with: a new one begins")
             try:
                 with StopSignals(quiet=quiet) as stop:
                     run = _Session(config, directory, log, given_files, stop).train()

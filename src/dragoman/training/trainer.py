@@ -157,7 +157,7 @@ class Trainer:
         for batches in self._updates():
             if self.progress.finished or stop.received is not None:
                 break
-            self._update(batches)
+            self.learn(batches)
             self.progress.seconds = time.perf_counter() - started
             self._mend()
             self._tell(since)
@@ -207,9 +207,6 @@ class Trainer:
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""
-        self._update(micro_batches)
-
-    def _update(self, micro_batches: list[np.ndarray]) -> None:
         progress = self.progress
         step = progress.step + 1
         store = self.stores.of(progress.epoch)
@@ -352,7 +349,9 @@ class Trainer:
 
     def _tell_time(self) -> None:
         progress, minutes = self.progress, self.settings.max_minutes
-        if self.time is not None and minutes and progress.step < self.time.most:
+        if self.time is None or not minutes or progress.step >= self.time.most:
+            return
+        if progress.step >= self.last_step or self.time.is_up(progress.seconds):  # and not patience
             self.log.line(f"time is up: {progress.step:,} updates within the {duration(60 * minutes)} given")
 
     def is_over(self) -> bool:

@@ -10,8 +10,8 @@ from dragoman.config import DecodingConfig
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
 from dragoman.text.tokenizer import UNKNOWN_TEXT
-from dragoman.translation.lane import Task
 from dragoman.translation.results import Translation
+from dragoman.translation.running_batch import Task
 from dragoman.translation.translator import Translator
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # of bytes that are no character, or not yet
@@ -77,7 +77,7 @@ class Call:
         self.cost = sum(map(cost_of, self.requests))
         self.found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
         self.left = sum(request is not None for request in self.requests)
-        self._told: dict[int, Progress] = {}
+        self._reported: dict[int, Progress] = {}
 
     def cancel(self) -> None:
         """Give up: what is searched of it leaves at the next step. Nothing happens if it is over."""
@@ -86,13 +86,13 @@ class Call:
     def translations(self) -> list[Translation]:
         """Return the translations; aligns what is to be aligned."""
         found = self.translator.tell(self.asked, self.found, alignments=self.alignments)
-        if self._copies and self.on_progress is not None:
+        if self.copies and self.on_progress is not None:
             for place, one in enumerate(found):
                 self.on_progress(Progress(place, one.text, "", is_over=True))
         return found
 
     @property
-    def _copies(self) -> bool:
+    def copies(self) -> bool:
         """Whether unknown words give way to words of the source, which are known at the end."""
         return self.plan.options.unknown == "copy"
 
@@ -103,7 +103,9 @@ class Call:
         places = (place for place, request in enumerate(self.requests) if request is not None)
         yield from ((place, task) for place, task in zip(places, self.tasks, strict=True) if self.found[place] is None)
 
-    def told(self, place: int, task: Task, rows: Sequence[tuple[int, ...]], common: tuple[int, ...]) -> tuple[int, ...]:
+    def report(
+        self, place: int, task: Task, rows: Sequence[tuple[int, ...]], common: tuple[int, ...]
+    ) -> tuple[int, ...]:
         """Tell how far a text has come, if that changed; return the tokens that were promised.
 
         Args:
@@ -117,26 +119,26 @@ class Call:
         request, end = task.request, task.request.frame.end
         sure = () if task.is_again else _before_repeats(common, request.options.loop_guard)
         kept = max(task.kept, tuple(token for token in sure if token != end), key=len)
-        before = self._told.get(place, Progress(place, "", ""))
+        before = self._reported.get(place, Progress(place, "", ""))
         stable = self._text(kept)
-        stable = stable.partition(UNKNOWN_TEXT)[0] if self._copies else stable
+        stable = stable.partition(UNKNOWN_TEXT)[0] if self.copies else stable
         stable = stable if stable.startswith(before.stable) else before.stable
         likely = self._text([token for token in rows[0] if token != end])
         tentative = likely[len(stable) :] if likely.startswith(stable) else ""
-        self._tell(before, Progress(place, stable, tentative))
+        self._report(before, Progress(place, stable, tentative))
         return kept
 
-    def told_over(self, place: int) -> None:
+    def report_over(self, place: int) -> None:
         """Tell that the search of a text is over."""
         hypotheses = self.found[place]
-        if self.on_progress is None or not hypotheses or self._copies:
+        if self.on_progress is None or not hypotheses or self.copies:
             return
         text = self.translator.tokenizers.target.decode(hypotheses[0].tokens)
-        self._tell(self._told.get(place), Progress(place, text, "", is_over=True))
+        self._report(self._reported.get(place), Progress(place, text, "", is_over=True))
 
-    def _tell(self, before: Progress | None, progress: Progress) -> None:
+    def _report(self, before: Progress | None, progress: Progress) -> None:
         if self.on_progress is not None and progress != before:
-            self._told[progress.place] = progress
+            self._reported[progress.place] = progress
             self.on_progress(progress)
 
     def _text(self, tokens: Sequence[int]) -> str:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.given import as_texts
 from dragoman.text.tokenizer import Tokenizer
+
+
+def check_family(directory: Path, family: str) -> None:
+    """Refuse a model that reads no source.
+
+    Raises:
+        ModelError: it is no encoder-decoder.
+    """
+    if family != "transformer":
+        hint = "`dragoman complete` and `dragoman score --text` run it"
+        raise ModelError("only an encoder-decoder translates", file=directory, found=family, hint=hint)
 
 
 def check_texts(texts: Sequence[str]) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
-from dragoman.errors import ModelError
 from dragoman.files import check_filled
 from dragoman.models.description import DATASTORE, WEIGHTS, Languages, load_tokenizers, read_config
 from dragoman.models.opened import LATER, OpenedFiles
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
+from dragoman.translation.checks import check_family
 
 if TYPE_CHECKING:
     from dragoman.memory.datastore import Datastore
@@ -39,9 +39,7 @@ def open_model(paths: Sequence[Path], placement: Placement) -> OpenedModel:
         ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
     """
     config, decoding, languages = read_config(paths[0])
-    if config.family != "transformer":
-        hint = "`dragoman complete` and `dragoman score --text` run it"
-        raise ModelError("only an encoder-decoder translates", file=paths[0], found=config.family, hint=hint)
+    check_family(paths[0], config.family)
     how = {"device": placement.device, "engine": placement.engine, "precision": placement.precision}
     files = OpenedFiles(paths, how)
     check_filled(paths[0] / WEIGHTS)
@@ -49,7 +47,7 @@ def open_model(paths: Sequence[Path], placement: Placement) -> OpenedModel:
     alone = len(paths) == 1 and not (paths[0] / DATASTORE).exists()
     opened = open_torch_free(paths[0], config, placement) if alone else None
     if opened is None:
-        return OpenedModel(*_through_torch(paths, placement), decoding, languages, files)
+        return OpenedModel(_through_torch(paths, tokenizers, placement), tokenizers, decoding, languages, files)
     opened.await_check()
     backend = Backend(
         partial(_load, files, placement), whole=opened.searcher, reason=opened.reason,
@@ -72,16 +70,17 @@ def backend_of(
     return Backend(partial(_same, made), learned_right_to_left=right_to_left)
 
 
-def _through_torch(paths: Sequence[Path], placement: Placement) -> tuple[Backend, TokenizerPair]:
+def _through_torch(paths: Sequence[Path], first: TokenizerPair, placement: Placement) -> Backend:
     from dragoman.memory.datastore import Datastore
     from dragoman.translation.torch_backend import check_together, load_models, transformers_of
 
     loaded = load_models(paths, placement.device)
-    pairs = [load_tokenizers(one, pretrained.config) for one, pretrained in zip(paths, loaded, strict=True)]
+    others = zip(paths[1:], loaded[1:], strict=True)
+    pairs = [first, *(load_tokenizers(one, pretrained.config) for one, pretrained in others)]
     check_together(paths, pairs, [pretrained.languages for pretrained in loaded])
     models, stores = list(transformers_of(loaded)), [Datastore.load(one) for one in paths]
     backward = all(pretrained.config.right_to_left for pretrained in loaded)
-    return backend_of(models, placement, stores, right_to_left=backward), pairs[0]
+    return backend_of(models, placement, stores, right_to_left=backward)
 
 
 def _load(files: OpenedFiles, placement: Placement) -> TorchBackend:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -23,9 +23,9 @@ from dragoman.errors import DragomanError
 from dragoman.search.continuous import ContinuousSearch, common_prefix
 from dragoman.sequences.target import Direction
 from dragoman.translation.call import Call, Progress, cost_of
-from dragoman.translation.lane import Lane, Task
 from dragoman.translation.plan import FoundOnce, Need, SearchPlan
 from dragoman.translation.results import Translation
+from dragoman.translation.running_batch import RunningBatch, Task
 from dragoman.translation.translator import Translator
 
 
@@ -81,7 +81,7 @@ LONG_TEXT = 2_000  # characters
 
 
 class Scheduler:
-    """Translates for many callers at once with one translator.
+    """Translates for many callers at once with one translator. Its thread holds the models until it is closed.
 
     Args:
         translator: whose models and tokenizers are used.
@@ -97,9 +97,9 @@ class Scheduler:
         self.counts = Counts()
         self._lock = threading.Lock()
         self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lanes = [Lane(self._open, self.limits.searched, self.limits.slice) for _ in range(2)]
+        self._batches = [RunningBatch(self._open, self.limits.searched, self.limits.slice) for _ in range(2)]
         self._calls: dict[int, Call] = {}
-        self._tokens = 0
+        self._tokens = self._done = 0
         self._closing = False
         self._pid = os.getpid()
         self._finisher = ThreadPoolExecutor(1, thread_name_prefix="dragoman-finish")
@@ -186,10 +186,10 @@ class Scheduler:
             self._closing = True
             calls = list(self._calls.values())
         for call in calls:
-            if wait:
-                _settled(call.future)
-            else:
+            if not wait:
                 call.cancel()
+            with contextlib.suppress(CancelledError):
+                call.future.exception()
         self._inbox.put(None)
         self._thread.join()
         self._finisher.shutdown()
@@ -214,8 +214,6 @@ class Scheduler:
         done, seconds = self._done, self.counts.seconds
         return done / seconds if seconds > 0.5 and done else 20_000.0
 
-    _done = 0
-
     def _settled(self, call: Call) -> None:
         """A call is over: done, failed, or nobody waits for it any more."""
         with self._lock:
@@ -239,12 +237,15 @@ class Scheduler:
             except BaseException as error:
                 self.counts.healed += 1
                 cause = error if isinstance(error, Exception) else RuntimeError(f"the search was stopped: {error!r}")
-                for lane in self._lanes:
-                    lane.fail(cause)
+                for batch in self._batches:
+                    batch.reset()
+                for call in list(self._calls.values()):
+                    if any(task.has_begun for task in call.tasks):
+                        self._drop(call, cause)
 
     def _turn(self) -> bool:
-        """Take what came, then let one lane go on; return whether that was the end."""
-        busy = [lane for lane in self._lanes if lane.is_busy]
+        """Take what came, then let one batch go on; return whether that was the end."""
+        busy = [batch for batch in self._batches if batch.is_busy]
         while True:
             try:
                 message = self._inbox.get(block=not busy)
@@ -253,29 +254,29 @@ class Scheduler:
             if message is None:
                 return True
             message()
-            busy = [lane for lane in self._lanes if lane.is_busy]
+            busy = [batch for batch in self._batches if batch.is_busy]
         self._end_late()
-        if busy := [lane for lane in self._lanes if lane.is_busy]:
-            lane = min(busy, key=self._virtual)
-            before = lane.spent
-            lane.advance()
+        if busy := [batch for batch in self._batches if batch.is_busy]:
+            batch = min(busy, key=self._virtual)
+            before = batch.spent
+            batch.advance()
             self.counts.slices += 1
-            self.counts.seconds += lane.spent - before
-            self._tell(lane)
+            self.counts.seconds += batch.spent - before
+            self._tell(batch)
         return False
 
-    def _virtual(self, lane: Lane) -> float:
-        return lane.spent / (SMALL_SHARE if lane is self._lanes[0] else 1 - SMALL_SHARE)
+    def _virtual(self, batch: RunningBatch) -> float:
+        return batch.spent / (SMALL_SHARE if batch is self._batches[0] else 1 - SMALL_SHARE)
 
     def _take(self, call: Call) -> None:
         if call.future.done():
             return
-        lane = self._lanes[0 if call.cost <= self.limits.small else 1]
-        other = self._lanes[1 if lane is self._lanes[0] else 0]
-        if not lane.is_busy and other.is_busy:  # time that it did not use is not saved up
-            small = lane is self._lanes[0]
+        batch = self._batches[0 if call.cost <= self.limits.small else 1]
+        other = self._batches[1 if batch is self._batches[0] else 0]
+        if not batch.is_busy and other.is_busy:  # time that it did not use is not saved up
+            small = batch is self._batches[0]
             share, ahead = (SMALL_SHARE, HEAD_START) if small else (1 - SMALL_SHARE, 0.0)
-            lane.spent = max(lane.spent, (self._virtual(other) - ahead) * share)
+            batch.spent = max(batch.spent, (self._virtual(other) - ahead) * share)
         tasks = deque(
             Task(call.plan, request, partial(self._over, call, place), cost_of(request))
             for place, request in enumerate(call.requests)
@@ -283,7 +284,7 @@ class Scheduler:
         )
         call.tasks = list(tasks)
         if tasks:
-            lane.add(tasks)
+            batch.add(tasks)
         else:
             self._finish(call)
 
@@ -302,20 +303,25 @@ class Scheduler:
         self.counts.target_tokens += len(found.hypotheses[0].tokens) + 1
         call.found[place] = found.hypotheses
         call.left -= 1
-        call.told_over(place)
-        if not call.left:
-            self._finish(call)
+        try:
+            call.report_over(place)
+        except Exception as error:  # of whoever is told: no other call is to suffer from it
+            self._drop(call, error)
+        else:
+            if not call.left:
+                self._finish(call)
 
     def _finish(self, call: Call) -> None:
-        if call.alignments:
+        """Give the translations; on another thread where they are aligned, which takes long and needs PyTorch."""
+        if call.alignments or call.copies:
             self._finisher.submit(_settle, call)
         else:
             _settle(call)
 
     def _drop(self, call: Call, error: Exception | None = None) -> None:
         mine = set(map(id, call.tasks))
-        for lane in self._lanes:
-            lane.drop(lambda task: id(task) in mine)
+        for batch in self._batches:
+            batch.drop(lambda task: id(task) in mine)
         if error is not None:
             self.counts.failed += 1
             _set(call.future, error=error)
@@ -326,15 +332,20 @@ class Scheduler:
             if call.deadline is not None and now > call.deadline and not call.future.done():
                 self._drop(call, TimeoutError("translating took too long"))
 
-    def _tell(self, lane: Lane) -> None:
+    def _tell(self, batch: RunningBatch) -> None:
         """Tell those who want it how far their texts have come."""
         for call in list(self._calls.values()):
             if call.on_progress is None or call.future.done():
                 continue
             for place, task in call.live_tasks():
-                if task.place is not None and task.place[0] in lane.searches and task.place in lane.tasks:
-                    rows = lane.peek(task)
-                    task.kept = call.told(place, task, rows, common_prefix(rows))
+                if task.place is None or task.place not in batch.tasks:
+                    continue
+                rows = batch.peek(task)
+                try:
+                    task.kept = call.report(place, task, rows, common_prefix(rows))
+                except Exception as error:
+                    self._drop(call, error)
+                    break
 
     def _open(self, plan: SearchPlan, need: Need) -> tuple[Hashable, Callable[[], ContinuousSearch]]:
         direction = Direction.LEFT_TO_RIGHT if need.outputs is None else Direction.RIGHT_TO_LEFT
@@ -351,15 +362,9 @@ def _settle(call: Call) -> None:
 def _set(
     future: Future[list[Translation]], *, result: list[Translation] | None = None, error: Exception | None = None
 ) -> None:
-    """Settle a future, unless whoever waited for it has gone."""
-    if not future.set_running_or_notify_cancel() if not future.running() else False:
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(result or [])
-
-
-def _settled(future: Future[list[Translation]]) -> None:
-    with contextlib.suppress(BaseException):
-        future.exception()
+    """Settle a future, unless that is done, or whoever waited for it has gone."""
+    with contextlib.suppress(InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result or [])

@@ -145,16 +145,15 @@ def _translation(
         )
         for hypothesis, pairs in zip(hypotheses, aligned or [None] * len(hypotheses), strict=True)
     ]
-    best, ids = outputs[0], request.source.ids
-    read = tuple(tokenizers.source_pieces(request.source))
+    best = outputs[0]
     return Translation(
         best.text, best.score, best.log_probability, best.tokens, best.token_scores,
         source=text,
-        source_tokens=read,
+        source_tokens=tuple(tokenizers.source_pieces(request.source)),
         alternatives=tuple(outputs),
         alignment=best.alignment,
         right_to_left=best.right_to_left,
         truncated=truncated,
         finished=best.finished,
-        unknown=count_unknown(tokenizers.source, ids, read[: len(ids)]),
+        unknown=count_unknown(tokenizers.source, request.source.ids),
     )  # fmt: skip

@@ -28,6 +28,7 @@ from dragoman.search.stepped import SteppedSearch
 from dragoman.sequences import Direction, Source, SourceBatch
 from dragoman.text import TokenizerPair
 from dragoman.translation.alignment import align
+from dragoman.translation.checks import check_family
 
 
 class TorchBackend:
@@ -170,9 +171,7 @@ def load_models(paths: Sequence[Path], device: str) -> list[Pretrained]:
     where = choose_device(device)
     loaded = [load_pretrained(one, where) for one in paths]
     for one, pretrained in zip(paths, loaded, strict=True):
-        if not isinstance(pretrained.model, Transformer):
-            found, hint = pretrained.config.family, "`dragoman complete` and `dragoman score --text` run it"
-            raise ModelError("only an encoder-decoder translates", file=one, found=found, hint=hint)
+        check_family(one, pretrained.config.family)
     return loaded
 
 

@@ -13,6 +13,8 @@ from dragoman.search.request import SearchRequest, forced_request
 from dragoman.sequences.target import Direction
 from dragoman.translation.plan import FoundOnce, Need, SearchPlan
 
+# So many searches are kept for later though nothing is in them.
+MOST_IDLE = 8
 # Opens the running search that a need is answered by; needs with the same key share one.
 Open = Callable[[SearchPlan, Need], tuple[Hashable, Callable[[], ContinuousSearch]]]
 
@@ -28,6 +30,7 @@ class Task:
         cost: tokens that it takes of a budget while it is searched.
         kept: tokens that were promised and cannot be taken back.
         is_again: whether it is searched once more, which may turn out to be for nothing: nothing more is promised.
+        has_begun: whether it was admitted, and waits no longer.
     """
 
     plan: SearchPlan
@@ -36,6 +39,7 @@ class Task:
     cost: int
     kept: tuple[int, ...] = ()
     is_again: bool = False
+    has_begun: bool = False
 
     def __post_init__(self) -> None:
         self.steps = self.plan.steps(self.request, self._promised)
@@ -50,7 +54,7 @@ class Task:
 
 
 @dataclass(eq=False)
-class Lane:
+class RunningBatch:
     """Sentences that are stepped together, within a budget of tokens.
 
     Attributes:
@@ -86,6 +90,8 @@ class Lane:
         steps = 1 if self.pace * 2 > self.slice else 2
         for key, search in list(self.searches.items()):
             if not search.live:
+                if len(self.searches) > MOST_IDLE:
+                    del self.searches[key]
                 continue
             for answer in search.step(steps):
                 task = self.tasks.pop((key, answer.number), None)
@@ -103,12 +109,9 @@ class Lane:
         for task in {id(task): task for task in self.tasks.values() if gone(task)}.values():
             self._leave(task)
 
-    def fail(self, error: Exception) -> None:
-        """Drop everything that is being searched with an error, and begin anew with what waits."""
-        tasks = {id(task): task for task in self.tasks.values()}.values()
+    def reset(self) -> None:
+        """Leave everything that is being searched, and its searches, for new ones; what waits goes on waiting."""
         self.tasks, self.searches, self.held = {}, {}, 0
-        for task in tasks:
-            task.on_over(error)
 
     def peek(self, task: Task) -> list[tuple[int, ...]]:
         """Return the tokens of what a sentence's output can still come from; nothing while it is not searched."""
@@ -128,20 +131,22 @@ class Lane:
             if tasks:
                 self.waiting.append(tasks)
             self.held += task.cost
+            task.has_begun = True
             self._go_on(task, None)
 
     def _go_on(self, task: Task, answer: Any) -> None:
-        """Give a plan what it needed; find out what it needs next, or that it is over."""
+        """Give a plan what it needed; find out what it needs next, or that it is over. An error is the task's alone."""
         try:
-            need = task.steps.send(answer)
+            self._search(task, task.steps.send(answer))
         except StopIteration as end:
             self.held -= task.cost
             task.on_over(end.value)
-            return
         except Exception as error:
             self.held -= task.cost
             task.on_over(error)
-            return
+
+    def _search(self, task: Task, need: Need) -> None:
+        """Let what a plan needs join a search."""
         task.forced = need.outputs is not None
         source, outputs = need.request.source, need.outputs
         forced = [forced_request(source, output, Direction.RIGHT_TO_LEFT) for output in outputs or ()]
