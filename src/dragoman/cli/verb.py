@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -23,12 +24,24 @@ class Verb(TyperCommand):
                     raise typer.BadParameter(f"given {count} times, and only one can count", ctx, option)
             return super().parse_args(ctx, args)
         except Exception as error:
+            if not isinstance(message := getattr(error, "message", None), str):
+                raise
             # By its name: from which module it comes differs between versions of Typer.
             if type(error).__name__ == "NoSuchOption" and any("--set" in one.opts for one in self.params):
                 told = _answer(getattr(error, "option_name", ""), decoding_only=self.name not in _MAKERS)
-                if told is not None and isinstance(message := getattr(error, "message", None), str):
+                if told is not None:
                     vars(error).update(message=f"{message}\n  to do:    {told}", possibilities=None)
+            elif type(error).__name__ == "BadParameter":
+                vars(error).update(message=_in_words(message))
             raise
+
+
+def _in_words(message: str) -> str:
+    """What Typer's validator says of a value, as this program says it of its settings."""
+    words = message.removeprefix("Value error, ").partition(", unable to parse")[0]
+    words = re.sub("^Input should be ", "expected ", words)
+    words = words.replace("a valid integer", "a whole number").replace("a valid number", "a number")
+    return words.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
 
 
 def _answer(option: str, *, decoding_only: bool) -> str | None:
