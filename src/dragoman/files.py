@@ -51,13 +51,12 @@ def write_bytes(path: Path, data: bytes) -> None:
     temporary = temporary_sibling(path)
     remove_orphans(path)
     try:
-        write_new_file(temporary, data)
-        os.replace(temporary, path)
-    except BaseException as error:
+        with written_as(temporary, path):
+            write_new_file(temporary, data)
+            os.replace(temporary, path)
+    except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(path), None  # a full disk names no file by itself
         raise
     flush_directory(path.parent)
 
@@ -116,6 +115,18 @@ def _flush(descriptor: int) -> None:
 def temporary_sibling(path: Path) -> Path:
     """Return the name under which this process prepares `path`: in the same directory, so on the same file system."""
     return path.with_name(f".tmp-{path.name}-{os.getpid()}")
+
+
+@contextmanager
+def written_as(temporary: Path, path: Path) -> Iterator[None]:
+    """Have what the system says of a temporary, or of what is in it, name `path`; a full disk names nothing."""
+    try:
+        yield
+    except OSError as error:
+        name = str(error.filename or temporary)
+        if name.startswith(str(temporary)):
+            error.filename, error.filename2 = str(path) + name[len(str(temporary)) :], None
+        raise
 
 
 def remove_temporaries(directory: Path) -> None:

@@ -49,6 +49,7 @@ from dragoman.files import (
     remove_orphans,
     sealed,
     temporary_sibling,
+    written_as,
 )
 from dragoman.pace import silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
@@ -187,12 +188,13 @@ def prepare(
     temporary = temporary_sibling(directory)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        temporary.mkdir(parents=True)
-        facts = _build(temporary, config, corpora, tokenizers, report)
-        facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
-        facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
-        write_json(temporary / PREPARED, sealed(facts))
-        _move(temporary, directory)
+        with written_as(temporary, directory):
+            temporary.mkdir(parents=True)
+            facts = _build(temporary, config, corpora, tokenizers, report)
+            facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
+            facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
+            write_json(temporary / PREPARED, sealed(facts))
+            _move(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Prepared.open(directory, verify=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError
-from dragoman.files import make_directory, opened, remove, temporary_sibling
+from dragoman.files import make_directory, opened, remove, temporary_sibling, written_as
 from dragoman.language import load_language_model
 from dragoman.language.loading import family_of
 from dragoman.markov.files import SETTINGS, TENSORS
@@ -84,10 +84,11 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
     with suppress(FileNotFoundError):
         remove(temporary)  # of a process of the same number that was killed
     try:
-        temporary.mkdir()
-        for name in names:
-            with opened(source / name) as file, (temporary / name).open("xb") as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
+        with written_as(temporary, out):
+            temporary.mkdir()
+            for name in names:
+                with opened(source / name) as file, (temporary / name).open("xb") as copy:
+                    shutil.copyfileobj(file, copy, 1 << 20)
         _try(temporary)
         with suppress(FileNotFoundError):
             out.rmdir()  # empty, or it was refused
