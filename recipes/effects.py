@@ -24,7 +24,7 @@ from run import once, plainly
 
 import dragoman
 from dragoman.canvas import checked_path
-from dragoman.config import make_config, merge, parse_assignments
+from dragoman.config import SETTINGS_FILE, make_config, merge, parse_assignments
 from dragoman.data.filtering import Counts
 from dragoman.evaluation import Metric, compare
 from dragoman.files import make_directory, write_bytes, write_json
@@ -151,7 +151,7 @@ class Effects:
         files = dict(zip(("source", "target", "dev_source", "dev_target"), ([path] for path in paths), strict=True))
         given = {"data": files, "out": str(self.out / name), "training": {"threads": self.threads}}
         tree = merge(given, self.plan["base"], own, self.changes)
-        run = dragoman.train(make_config(tree), resume=True)
+        run = dragoman.train(make_config(tree), resume=(self.out / name / SETTINGS_FILE).exists())
         if run.exit_status:
             raise SystemExit(run.exit_status)
         return run.progress.seconds / 60

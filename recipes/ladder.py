@@ -137,7 +137,7 @@ def row(name: str, tree: dict[str, Any], test: Sequences) -> dict[str, Any]:
     stored = out / "result.json"
     before = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else None
     if before is None:
-        run = dragoman.train(make_config(tree), resume=True)
+        run = dragoman.train(make_config(tree), resume=(out / SETTINGS_FILE).exists())
         if run.exit_status:
             raise SystemExit(run.exit_status)
         before = {"seconds": round(run.progress.seconds, 1)}

@@ -139,9 +139,8 @@ def train(name: str, out: Path, seed: int | None, changes: list[str]) -> dict[st
         SystemExit: a signal stopped the training.
     """
     given = {"out": str(out), "training": {} if seed is None else {"seed": seed}}
-    run = dragoman.train(
-        make_config(merge(read_toml(HERE / f"{name}.toml"), parse_assignments(changes), given)), resume=True
-    )
+    config = make_config(merge(read_toml(HERE / f"{name}.toml"), parse_assignments(changes), given))
+    run = dragoman.train(config, resume=(out / SETTINGS_FILE).exists())
     if run.exit_status:
         raise SystemExit(run.exit_status)
     return {

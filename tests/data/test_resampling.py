@@ -156,7 +156,7 @@ def test_another_process_draws_the_same_pieces_unless_told_otherwise(data, setti
 import sys
 from dragoman.text import SentencePieceTokenizer
 tokenizer = SentencePieceTokenizer.load(sys.argv[1])
-texts = ["understand the river bank"] * 20
+texts = ["understand the river bank"] * 400
 print(tokenizer.resampled([tokenizer.encode(text) for text in texts], amount=0.3, seed=7))
 """
     data.tokenizers.source.save(tmp_path / "model")
