@@ -134,7 +134,7 @@ def test_a_run_is_not_overwritten_and_keeps_its_settings(dragoman: Command, run:
         (("--beam-size", 2, "--nbest", 3), ["n_best 3 is more than beam_size 2"]),
         (("--beam-size", 0), ["decoding.beam_size", "from 1 to 1,024", "(found 0)"]),
         (("--nbest", 0), ["n_best", "from 1 to 1,024"]),
-        (("--beam-size", "many"), ["--beam-size", "integer"]),
+        (("--beam-size", "many"), ["--beam-size", "expected a whole number"]),
         (("--set", "n_best=many"), ["n_best", "(found 'many')"]),
         (("--set", "num_beams=3"), ["'num_beams' is called 'decoding.beam_size' here"]),
         (("--set", "tempreature=3"), ["did you mean 'decoding.temperature'?"]),

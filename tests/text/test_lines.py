@@ -161,6 +161,7 @@ def test_line_ends_of_old_macs_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="lines end in CR alone"):
         texts(write(tmp_path / "mac", b"a\rb\rc\r"))
     assert texts(write(tmp_path / "one", b"a\rb")) == ["a\rb"]
+    assert texts(write(tmp_path / "ended", b"a\rb\rc\n")) == ["a\rb\rc"]
     assert texts(write(tmp_path / "two", b"a\rb\rc\nd\n")) == ["a\rb\rc", "d"]
 
 

@@ -10,9 +10,9 @@ import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from io import BufferedIOBase, BufferedReader
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar
 
 from dragoman.errors import DataError, DragomanError
 from dragoman.pace import silent
@@ -118,15 +118,16 @@ def scan_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadC
         DataError: as for `read_lines`.
     """
     with open_bytes(path) as stream:
-        for line in scan_stream(stream, str(path), on_bad_text=on_bad_text, counts=counts):
-            if line.number == 1 and line.text.count("\r") > 1 and not cast(BufferedReader, stream).peek(1):
-                found, hint = "one line with CR in it", "convert it: tr '\\r' '\\n' < FILE"
-                raise DataError("lines end in CR alone", file=path, expected="LF", found=found, hint=hint)
-            yield line
+        yield from scan_stream(stream, str(path), on_bad_text=on_bad_text, counts=counts, refuse_cr_alone=True)
 
 
 def scan_stream(
-    stream: BufferedIOBase, name: str, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None
+    stream: BufferedIOBase,
+    name: str,
+    *,
+    on_bad_text: BadText = "stop",
+    counts: ReadCounts | None = None,
+    refuse_cr_alone: bool = False,
 ) -> Iterator[Line]:
     """Yield the lines of an open binary stream, such as standard input, by the rules of `scan_lines`.
 
@@ -135,9 +136,11 @@ def scan_stream(
         name: what errors call it.
         on_bad_text: as for `read_lines`.
         counts: as for `read_lines`.
+        refuse_cr_alone: whether a stream without LF but with several CRs, the line ends of old Macs, is an error.
 
     Raises:
-        DataError: with "stop", a line is not text, or longer than 16 MiB, which nothing can be replaced in.
+        DataError: with "stop", a line is not text, or longer than 16 MiB, which nothing can be replaced in; with
+            `refuse_cr_alone`, the lines end in CR alone.
     """
     counts = ReadCounts() if counts is None else counts
     number = 0
@@ -155,6 +158,9 @@ def scan_stream(
             counts.skipped += 1
             yield Line(number, "", problem)
             continue
+        if refuse_cr_alone and number == 1 and not raw.endswith(b"\n") and content.count(b"\r") > 1:
+            found, hint = "one line with CR in it, and no LF", "convert it: tr '\\r' '\\n' < FILE"
+            raise DataError("lines end in CR alone", file=name, expected="LF", found=found, hint=hint)
         start, wrong = content.find(0), "a NUL byte"
         try:
             text = content.decode("utf-8")
