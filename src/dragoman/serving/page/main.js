@@ -78,7 +78,7 @@ function showDone(done) {
 /** @param {Error} error */
 function showFailure(error) {
   showProgress(0, 0);
-  find("output").setAttribute("aria-busy", "false");
+  output.settle({ stale: true });
   showError(error, () => translateText(true));
 }
 
@@ -164,7 +164,7 @@ async function takeAlternative(place, text) {
   const segment = shown.view.segments[place.segment];
   choices.push(shown.view);
   const taken = { ...segment, text, words: plainWords(text) };
-  showSegment(place, taken);
+  showSegment(place.segment, taken);
   whisper(say("taken", { text }));
   const view = shown.view;
   try {
@@ -173,24 +173,21 @@ async function takeAlternative(place, text) {
     const again = await translate({ ...request, split_sentences: false });
     const [only] = again.segments;
     if (shown?.view !== view || again.segments.length !== 1 || only.text !== text) return;
-    showSegment(place, { ...taken, words: placeWords(text, segment.source, only.words, segment.at) });
+    showSegment(place.segment, { ...taken, words: placeWords(text, segment.source, only.words, segment.at) });
   } catch {
     // A pivot cannot do this, a busy server may not: the words stay without probabilities.
   }
 }
 
-/** @param {import("./output.js").Place} place @param {import("./words.js").Segment} segment */
-function showSegment(place, segment) {
-  const segments = shown.view.segments.with(place.segment, segment);
-  showView({ ...shown.view, segments }, place);
+/** @param {number} index @param {import("./words.js").Segment} segment what stands there from now on */
+function showSegment(index, segment) {
+  showView({ ...shown.view, segments: shown.view.segments.with(index, segment) });
 }
 
-/** @param {import("./words.js").View} view @param {import("./output.js").Place} [place] the word that keeps the focus */
-function showView(view, place) {
-  const focused = find("output").contains(document.activeElement) || document.activeElement === document.body;
+/** @param {import("./words.js").View} view */
+function showView(view) {
   shown = { ...shown, view };
   output.show(view);
-  if (place && focused) output.focus(place);
   arrange();
 }
 
@@ -280,7 +277,7 @@ onLanguage(() => {
   detail.textContent = "";
 });
 watchSettings();
-watchMenu();
+watchMenu(() => output.pointAtFocus());
 watchNotices();
 watchSource({ onEdit: () => translateText(), onEnter: () => translateText(true) });
 watchLanguages({ onChange: () => translateText(true), onSwap: swapTexts });

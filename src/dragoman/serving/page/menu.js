@@ -47,10 +47,16 @@ export function closeMenu() {
   if (menu.matches(":popover-open")) menu.hidePopover();
 }
 
-/** Listen to keys and to the browser, which closes the menu at Escape and at a click elsewhere. */
-export function watchMenu() {
-  menu.addEventListener("toggle", (event) => {
-    if (event.newState === "closed" && !menu.matches(":popover-open")) asking?.abort();
+/**
+ * Listen to keys and to the browser, which closes the menu at Escape and at a click elsewhere.
+ *
+ * @param {() => void} onClose
+ */
+export function watchMenu(onClose) {
+  menu.addEventListener("toggle", () => {
+    if (menu.matches(":popover-open")) return;
+    asking?.abort();
+    onClose();
   });
   items.addEventListener("keydown", (event) => {
     const all = [...items.children];

@@ -6,6 +6,7 @@ import { recall } from "./storage.js";
 
 const box = document.querySelector("#error");
 const text = document.querySelector("#error-text");
+const wait = document.querySelector("#error-wait");
 const form = document.querySelector("#key-form");
 const keyField = document.querySelector("#key");
 const retryButton = document.querySelector("#retry");
@@ -48,19 +49,23 @@ export function showError(error, retry) {
   const { status, retryAfter } = error;
   form.hidden = status !== 401 && status !== 403;
   retryButton.hidden = !form.hidden || (status >= 400 && status < 500 && status !== 429);
-  tellAgain = () => (text.textContent = explain(error));
-  if (retryAfter && (status === 429 || status === 503) && (tries += 1) <= TRIES) countDown(retryAfter);
-  tellAgain();
+  // Shown before it is filled: only a change of what is shown is read out.
   box.hidden = false;
+  tellAgain = () => (text.textContent = explain(error));
+  tellAgain();
+  wait.textContent = "";
+  if (retryAfter && (status === 429 || status === 503) && (tries += 1) <= TRIES) countDown(retryAfter);
 }
 
 /** @param {number} seconds until the next try */
 function countDown(seconds) {
   let left = seconds;
-  tellAgain = () => (text.textContent = say("errorBusyWait", { seconds: left }));
+  const tell = () => (wait.textContent = say("errorWait", { seconds: left }));
+  tell();
   timer = setInterval(() => {
     left -= 1;
-    if (left > 0) return tellAgain();
+    tell();
+    if (left > 0) return;
     clearInterval(timer);
     again();
   }, 1000);
@@ -76,10 +81,11 @@ export function clearError({ answered = false } = {}) {
 /** @param {() => string} tell an error that nothing can be done about here */
 export function showMessage(tell) {
   clearInterval(timer);
+  box.hidden = false;
   form.hidden = retryButton.hidden = true;
+  wait.textContent = "";
   tellAgain = () => (text.textContent = tell());
   tellAgain();
-  box.hidden = false;
 }
 
 /** Listen to the buttons of the notices. */
@@ -121,7 +127,7 @@ export function showNotes(translations) {
 
 function tellNotes() {
   const lines = told.map((tell) => {
-    const line = document.createElement("li");
+    const line = document.createElement("p");
     line.textContent = tell();
     return line;
   });

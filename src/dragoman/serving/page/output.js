@@ -20,8 +20,11 @@ export class Output {
     element.addEventListener("click", (event) => this.#open(event));
     element.addEventListener("keydown", (event) => this.#key(event));
     for (const name of ["pointerover", "focusin"]) element.addEventListener(name, (event) => this.#point(event.target));
-    element.addEventListener("pointerleave", () => this.#point(document.activeElement));
-    element.addEventListener("focusout", () => this.onPoint(null));
+    element.addEventListener("pointerleave", () => this.pointAtFocus());
+    element.addEventListener("focusout", ({ relatedTarget }) => {
+      // While its menu is open a word stays marked.
+      if (!relatedTarget?.closest("[popover]")) this.#point(relatedTarget);
+    });
   }
 
   /** @param {string} language for lang=; "" where nobody knows */
@@ -41,8 +44,9 @@ export class Output {
     this.element.replaceChildren(settled, tail);
   }
 
-  /** @param {import("./words.js").View} view */
+  /** @param {import("./words.js").View} view the focus stays at its place */
   show({ segments, tail }) {
+    const focused = this.element.contains(document.activeElement) ? placeOf(document.activeElement) : null;
     const nodes = [];
     for (const [index, segment] of segments.entries()) {
       nodes.push(segment.lead);
@@ -55,20 +59,32 @@ export class Output {
     }
     this.element.replaceChildren(...nodes.filter((node) => node !== ""), tail);
     this.#words()[0]?.setAttribute("tabindex", "0");
+    this.settle();
+    if (focused) this.#focus(focused);
+  }
+
+  /** Nothing more comes. @param {{stale?: boolean}} [options] whether this is not the translation of the text beside it */
+  settle({ stale = false } = {}) {
     this.element.setAttribute("aria-busy", "false");
+    this.element.classList.toggle("stale", stale);
   }
 
   clear() {
     this.show({ segments: [], tail: "" });
   }
 
+  /** Mark the word that has the focus, or none. */
+  pointAtFocus() {
+    this.#point(document.activeElement);
+  }
+
   /** @param {Place} place the word to focus, or the last one before it */
-  focus({ segment, word }) {
+  #focus({ segment, word }) {
     const words = this.#words();
     const before = words.filter(
       ({ dataset }) => dataset.segment < segment || (Number(dataset.segment) === segment && dataset.word <= word),
     );
-    this.#go(before.at(-1) ?? words[0]);
+    this.#go(before.at(-1) ?? words[0], { preventScroll: true });
   }
 
   /** A span and not a button: a button is a box of its own, that neither breaks nor selects as text does. */
@@ -101,7 +117,7 @@ export class Output {
   }
 
   #point(target) {
-    const word = this.element.contains(target) ? target.closest(".word") : null;
+    const word = target && this.element.contains(target) ? target.closest(".word") : null;
     for (const marked of this.element.querySelectorAll(".pointed")) marked.classList.remove("pointed");
     word?.classList.add("pointed");
     this.onPoint(word && placeOf(word));
@@ -134,11 +150,11 @@ export class Output {
     return null;
   }
 
-  #go(word) {
+  #go(word, options) {
     if (!word) return;
     for (const old of this.element.querySelectorAll('[tabindex="0"]')) old.tabIndex = -1;
     word.tabIndex = 0;
-    word.focus();
+    word.focus(options);
   }
 }
 
