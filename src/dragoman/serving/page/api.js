@@ -3,6 +3,9 @@
 import { recall, remember } from "./storage.js";
 import { readEvents } from "./stream.js";
 
+/** In a stream the status is sent before anything can go wrong; then the code tells it. */
+const STATUSES = { too_much: 413, overloaded: 503, closing: 503, ending: 503, failed: 503, too_slow: 504 };
+
 /** What went wrong, in parts that the page can tell in words. */
 export class ApiError extends Error {
   /**
@@ -92,7 +95,7 @@ export async function translateStreamed(body, signal, onProgress) {
     for await (const { name, data } of readEvents(response.body)) {
       if (name === "progress") onProgress(data);
       if (name === "result") return data;
-      if (name === "error") throw new ApiError(data.status ?? 500, data.error ?? data, data.retry_after ?? null);
+      if (name === "error") throw new ApiError(STATUSES[data.error?.code] ?? 500, data.error);
     }
   } catch (error) {
     // The connection broke while the answer came.

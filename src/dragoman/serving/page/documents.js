@@ -93,7 +93,7 @@ class Entry {
       if (signal.aborted) return undefined;
       this.bar.hidden = true;
       this.tell(() => explain(error));
-      if (error.status === 401) showError(error, () => this.again(languages, largest));
+      if (error.status === 401 || error.code === "wrong_key") showError(error, () => this.again(languages, largest));
     }
     return undefined;
   }

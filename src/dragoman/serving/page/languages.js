@@ -5,6 +5,8 @@ import { languageName, onLanguage, say } from "./texts.js";
 
 const AUTO = "auto";
 const BY_NAME = "model:";
+/** So many models are named in the footer. */
+const NAMED = 6;
 const sourceSelect = document.querySelector("#source-language");
 const targetSelect = document.querySelector("#target-language");
 const modelSelect = document.querySelector("#model");
@@ -67,10 +69,10 @@ function fillTargets(target) {
   fillModels();
 }
 
-/** More than one model for a pair: then there is something to choose. A pivot's models are a chain, no choice. */
+/** More than one model for a pair: then there is something to choose. */
 function fillModels() {
-  const pair = chosenPair();
-  const names = pair && !pair.pivot ? pair.models : [];
+  const [source, target] = [sourceSelect.value, targetSelect.value];
+  const names = models.filter((model) => model.source === source && model.target === target).map(({ name }) => name);
   const before = modelSelect.value;
   modelSelect.replaceChildren(...names.map((name) => new Option(name, name)));
   choose(modelSelect, before);
@@ -99,10 +101,6 @@ function detectText() {
 
 function findPair(source, target) {
   return pairs.find((pair) => pair.source === source && pair.target === target);
-}
-
-function chosenPair() {
-  return findPair(sourceSelect.value, targetSelect.value);
 }
 
 function reversePair() {
@@ -139,11 +137,11 @@ export function tellDetected(source) {
 
 /** @param {string[]} names @returns {string} models with their engines, for the footer */
 export function describeModels(names) {
-  const described = names.map((name) => {
+  const described = names.slice(0, NAMED).map((name) => {
     const engine = models.find((model) => model.name === name)?.engine;
     return engine ? `${name} (${engine})` : name;
   });
-  return described.join(", ");
+  return [...described, ...(names.length > NAMED ? ["…"] : [])].join(", ");
 }
 
 /** @returns {string[]} */

@@ -22,6 +22,8 @@ let limits = { characters: 10000, document_bytes: 10 * 2 ** 20 };
 let shown = null;
 /** The views before each choice of another word, last choice last. @type {import("./words.js").View[]} */
 let choices = [];
+/** The models of the last translation. @type {string[]} */
+let used = [];
 
 const output = new Output(find("output"), { onOpen: openWord, onPoint: pointAt });
 const translating = new Translating({ onGrowing: showGrowing, onDone: showDone, onError: showFailure });
@@ -43,19 +45,25 @@ function translateText(atOnce = false) {
 
 function showNothing() {
   translating.stop();
-  shown = null;
-  choices = [];
+  forget();
+  used = [];
   output.clear();
   showNotes([]);
   showProgress(0, 0);
   arrange();
 }
 
+/** What is known of the last translation holds no more. */
+function forget() {
+  shown = null;
+  choices = [];
+  detail.textContent = "";
+}
+
 /** The text while it grows, with the paragraphs that are done. */
 function showGrowing(settled, tentative, done, total) {
   clearError({ answered: true });
-  shown = null;
-  choices = [];
+  forget();
   setSpoken();
   output.showGrowing(settled, tentative);
   showProgress(done, total);
@@ -65,8 +73,9 @@ function showGrowing(settled, tentative, done, total) {
 /** @param {import("./translating.js").Done} done */
 function showDone(done) {
   clearError({ answered: true });
+  forget();
   shown = done;
-  choices = [];
+  used = [...new Set(done.translations.flatMap(({ models }) => models ?? []))];
   if (done.translations.length) tellDetected(done.translations[0].source);
   setSpoken();
   output.show(done.view);
@@ -103,7 +112,6 @@ function arrange() {
   find("copy").hidden = !written;
   find("undo").hidden = !choices.length;
   find("clear").hidden = sourceText() === "";
-  const used = shown ? [...new Set(shown.translations.flatMap(({ models }) => models ?? []))] : [];
   const key = used.length ? "modelLine" : "modelsReady";
   const names = used.length ? used : modelNames();
   find("model-line").textContent = names.length ? say(key, { models: describeModels(names) }) : "";
@@ -139,18 +147,17 @@ function describe(segment, { start, end, probability, sources }) {
 }
 
 /** @returns {object} the languages of a segment as they turned out, for requests about it */
-function settledLanguages(segment) {
-  const { source, target, model } = chosenLanguages();
-  const owner = shown.translations.find(({ segments }) => segments?.some((one) => one.source === segment.source));
-  const found = source === "auto" ? owner?.source : source;
-  return { source: found === "und" ? null : found, target, model };
+function settledLanguages({ language }) {
+  const { target, model } = chosenLanguages();
+  return { source: language, target, model };
 }
 
 /** Show the alternatives of a word. @param {import("./output.js").Place} place @param {HTMLElement} anchor */
 function openWord(place, anchor) {
   const segment = shown?.view.segments[place.segment];
   if (!segment) return;
-  const prefix = segment.text.slice(0, segment.words[place.word].start);
+  // Without the blank at its end: to the model that belongs to the next word.
+  const prefix = segment.text.slice(0, segment.words[place.word].start).trimEnd();
   const ask = async (signal) => {
     const body = { text: segment.source, ...settledLanguages(segment), prefix, count: 5 };
     const found = await readAlternatives(body, signal);
@@ -173,9 +180,10 @@ async function takeAlternative(place, text) {
     const again = await translate({ ...request, split_sentences: false });
     const [only] = again.segments;
     if (shown?.view !== view || again.segments.length !== 1 || only.text !== text) return;
-    showSegment(place.segment, { ...taken, words: placeWords(text, segment.source, only.words, segment.at) });
+    const at = shown.translations.some(({ pivot }) => pivot) ? null : segment.at;
+    showSegment(place.segment, { ...taken, words: placeWords(text, segment.source, only.words, at) });
   } catch {
-    // A pivot cannot do this, a busy server may not: the words stay without probabilities.
+    // A busy server may not answer: the words stay without probabilities.
   }
 }
 

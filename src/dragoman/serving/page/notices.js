@@ -11,6 +11,20 @@ const form = document.querySelector("#key-form");
 const keyField = document.querySelector("#key");
 const retryButton = document.querySelector("#retry");
 const notes = document.querySelector("#notes");
+/** A longer wait than this is told, not waited for, in seconds. */
+const LONGEST_WAIT = 300;
+/** What the server's codes are called here. */
+const CODES = {
+  no_pair: "errorNoPair",
+  which_pair: "errorNoPair",
+  format: "errorFormat",
+  not_utf8: "errorNotUtf8",
+  wrong_key: "errorWrongKey",
+  too_many_requests: "errorUsedUp",
+  quota_exceeded: "errorUsedUp",
+  failed: "errorInside",
+  model_failed: "errorInside",
+};
 /** After so many tries in a row the page waits for a person. */
 const TRIES = 10;
 
@@ -28,11 +42,11 @@ export function explain(error) {
   if (!(error instanceof ApiError)) return say("errorInside");
   const { status, code, message, hint } = error;
   if (status === 0) return say("errorOffline");
+  if (code in CODES) return say(CODES[code]);
   if (status === 401) return say(recall("key", "sessionStorage") ? "errorWrongKey" : "errorKey");
-  if (status === 403) return say("errorWrongKey");
   if (status === 429 || status === 503) return say("errorBusy");
   if (status === 504) return say("errorTime");
-  if (status === 413 || code === "too_long") return say("errorTooLong");
+  if (status === 413) return say("errorTooLong");
   if (message) return say("error", { message: `${message} ${hint}`.trim() });
   return status >= 500 ? say("errorInside") : say("errorPlain", { status: String(status) });
 }
@@ -47,14 +61,15 @@ export function showError(error, retry) {
   clearInterval(timer);
   again = retry;
   const { status, retryAfter } = error;
-  form.hidden = status !== 401 && status !== 403;
+  form.hidden = status !== 401 && error.code !== "wrong_key";
   retryButton.hidden = !form.hidden || (status >= 400 && status < 500 && status !== 429);
   // Shown before it is filled: only a change of what is shown is read out.
   box.hidden = false;
   tellAgain = () => (text.textContent = explain(error));
   tellAgain();
   wait.textContent = "";
-  if (retryAfter && (status === 429 || status === 503) && (tries += 1) <= TRIES) countDown(retryAfter);
+  const willing = (status === 429 || status === 503) && retryAfter && retryAfter <= LONGEST_WAIT;
+  if (willing && (tries += 1) <= TRIES) countDown(retryAfter);
 }
 
 /** @param {number} seconds until the next try */

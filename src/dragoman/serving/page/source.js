@@ -5,7 +5,8 @@ const backdrop = document.querySelector("#backdrop");
 
 /** @returns {string} */
 export function sourceText() {
-  return textarea.value;
+  // Half a surrogate pair is no character: JSON could not carry it.
+  return textarea.value.toWellFormed();
 }
 
 /** @param {string} text */

@@ -59,7 +59,7 @@ export class Translating {
   /** A text may be within the limit and have too many sentences for one request: then in parts. */
   async #failed(error, job, signal) {
     const parts = splitParagraphs(job.text, Math.min(job.limit, PART));
-    if (error.status !== 413 && error.code !== "too_long") return this.callbacks.onError(error);
+    if (error.status !== 413) return this.callbacks.onError(error);
     if (parts.length === 1) return this.callbacks.onError(error);
     try {
       await this.#all(job, parts, signal);

@@ -4,8 +4,9 @@
  *
  * @typedef {{start: number, end: number, probability: number | null, sources: [number, number][]}} Word a word of the
  *   output: its span in the segment's text, its probability, the spans in the whole source it came from
- * @typedef {{lead: string, text: string, source: string, at: number, words: Word[]}} Segment a sentence of the output:
- *   the white space before it, its text, the sentence it translates and where that begins in the whole source
+ * @typedef {{lead: string, text: string, source: string, language: string | null, at: number, words: Word[]}} Segment
+ *   a sentence of the output: the white space before it, its text, the sentence it translates, the language of that
+ *   (that between, where there are two models) and where it begins in the whole source
  * @typedef {{segments: Segment[], tail: string}} View the whole output
  */
 
@@ -47,7 +48,7 @@ export function plainWords(text) {
  * @param {string} text the segment's output
  * @param {string} source the segment's source
  * @param {object[] | null} words as the server sends them
- * @param {number} at where the segment's source begins in the whole source
+ * @param {number | null} at where the segment's source begins in the whole source; null where it is not in it
  * @returns {Word[]}
  */
 export function placeWords(text, source, words, at) {
@@ -59,7 +60,7 @@ export function placeWords(text, source, words, at) {
       start: out[start],
       end: out[end],
       probability,
-      sources: sources
+      sources: (at === null ? [] : sources)
         .map(([first, last]) => [at + into[first], at + into[last]])
         .filter(([first, last]) => first < last),
     }))
@@ -75,21 +76,25 @@ export function placeWords(text, source, words, at) {
  * @returns {View}
  */
 export function layOut(translation, source, at) {
+  const { pivot } = translation;
+  const language = pivot ?? (translation.source === "und" ? null : translation.source);
   const segments = [];
   let written = 0;
   let read = 0;
   for (const segment of translation.segments ?? []) {
     const start = translation.text.indexOf(segment.text, written);
-    const begin = source.indexOf(segment.source, read);
-    if (start < 0 || begin < 0) return asOne(translation.text, source, at);
-    read = begin + segment.source.length;
+    // Sentences of the language between stand nowhere in the source.
+    const begin = pivot ? 0 : source.indexOf(segment.source, read);
+    if (start < 0 || begin < 0) return asOne(translation.text, source, language, at);
+    read = pivot ? 0 : begin + segment.source.length;
     if (segment.text === "") continue;
     segments.push({
       lead: translation.text.slice(written, start),
       text: segment.text,
       source: segment.source,
+      language,
       at: at + begin,
-      words: placeWords(segment.text, segment.source, segment.words, at + begin),
+      words: placeWords(segment.text, segment.source, segment.words, pivot ? null : at + begin),
     });
     written = start + segment.text.length;
   }
@@ -97,8 +102,8 @@ export function layOut(translation, source, at) {
 }
 
 /** @returns {View} without knowing which sentence became which */
-function asOne(text, source, at) {
-  return { segments: [{ lead: "", text, source, at, words: plainWords(text) }], tail: "" };
+function asOne(text, source, language, at) {
+  return { segments: [{ lead: "", text, source, language, at, words: plainWords(text) }], tail: "" };
 }
 
 /** @param {View[]} views @returns {View} one after the other */
