@@ -172,7 +172,7 @@ const CHINESE = {
   errorNoModels: "服务器上没有模型。启动时请给出训练好的模型所在的目录。",
 };
 
-const TEXTS = { en: ENGLISH, zh: CHINESE };
+export const TEXTS = { en: ENGLISH, zh: CHINESE };
 /** As what the page calls itself to browsers and screen readers. */
 const TAGS = { en: "en", zh: "zh-Hans" };
 
@@ -242,6 +242,7 @@ export function languageName(code) {
 
 /** @param {number} share @returns {string} */
 export function percent(share) {
+  if (share < 0.001) return `< ${percent(0.001)}`;
   return share.toLocaleString(languageTag(), { style: "percent", maximumFractionDigits: share < 0.1 ? 1 : 0 });
 }
 
