@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 import httpx
-from dragoman.serving.app import make_app
+
+from dragoman.serving.assembly import make_app
 from dragoman.serving.server import run_server
 from dragoman.serving.settings import ServeSettings
 

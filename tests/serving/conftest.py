@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from dragoman.serving import ServeSettings, make_settings
 from dragoman.training import train
 from served import Served

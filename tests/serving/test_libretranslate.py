@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from dragoman import Translator
 from libretranslatepy import LibreTranslateAPI
+
+from dragoman import Translator
 from served import Served
 
 
@@ -85,7 +86,7 @@ def test_mistakes_are_told_in_its_shape(client: httpx.Client, body: dict, status
 
 
 def test_a_document_is_translated_and_fetched(client: httpx.Client, model) -> None:
-    files = {"file": ("notes.txt", "ba ce\n\ndi fo\r\n".encode())}
+    files = {"file": ("notes.txt", b"ba ce\n\ndi fo\r\n")}
     answer = client.post("/translate_file", files=files, data={"source": "zh", "target": "en"})
     url = answer.json()["translatedFileUrl"]
     found = httpx.get(url)

@@ -19,9 +19,7 @@ def serve(
         str | None, typer.Option(help="Address to listen on; keys are demanded of any but this machine's own.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="0 takes a free one.  [default: 5000]")] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="File of the keys that callers must have.", metavar="FILE")
-    ] = None,
+    keys: Annotated[Path | None, typer.Option(help="File of the keys that callers must have.", metavar="FILE")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings, in TOML.", metavar="FILE")] = None,
     hosts: Annotated[
         list[str] | None, typer.Option("--allow-host", help="Name that requests may be sent to.", metavar="NAME")
@@ -32,7 +30,8 @@ def serve(
     log: Annotated[Literal["json", "text", "none"] | None, typer.Option(help="How requests are told.")] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Tell their texts too.")] = False,
     new_key: Annotated[
-        str | None, typer.Option(help="Only make a key of this name, put its hash into --keys, print it.", metavar="NAME")
+        str | None,
+        typer.Option(help="Make a key; its hash goes into --keys.", metavar="NAME"),
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="It may reload models.")] = False,
     device: Device = "auto",

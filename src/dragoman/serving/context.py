@@ -1,4 +1,4 @@
-"""What all interfaces of one service share: the service, its keys and counts, and the notes of a request for the log."""
+"""What all interfaces of one service share: the service, its keys and counts, the notes of a request for the log."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ MOST_FIELDS = 1_000
 JSON_TYPES = ("application/json", "text/json")
 Body = TypeVar("Body", bound=BaseModel)
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file of a form: its name, and what is in it."""
+
+    name: str
+    data: bytes
 
 
 @dataclass
@@ -70,7 +78,7 @@ class Context:
         return results
 
     def begin(self, request: Request, job: Job, key: Key | None) -> None:
-        """Note what a request is about to cost.
+        """Write down what a request is about to cost.
 
         Raises:
             RequestError: it is beyond the limits, or the key has used up its characters.
@@ -81,7 +89,7 @@ class Context:
         notes.characters, notes.texts = job.characters, job.texts
 
     def end(self, request: Request, job: Job, results: Sequence[Translated]) -> None:
-        """Note what a request was answered."""
+        """Write down what a request was answered."""
         notes = notes_of(request)
         notes.models = "+".join(results[0].models) if results else None
         notes.outputs += [one.text for one in results]
@@ -173,11 +181,15 @@ async def _multipart(request: Request) -> list[tuple[str, Any]]:
     from starlette.exceptions import HTTPException
     from starlette.formparsers import MultiPartException
 
+    fields: list[tuple[str, Any]] = []
     try:
-        form = await request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=1 << 20)
+        async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=1 << 20) as form:
+            for name, value in form.multi_items():
+                sent = value if isinstance(value, str) else Upload(value.filename or "", await value.read())
+                fields.append((name, sent))
     except (HTTPException, MultiPartException, ValueError, AssertionError, KeyError):
         raise _not_a_form() from None
-    return form.multi_items()
+    return fields
 
 
 def _not_a_form() -> RequestError:

@@ -62,7 +62,13 @@ class Document:
     def to_dict(self) -> dict[str, object]:
         """Return what the own interface tells of it."""
         error = None if self.error is None else self.error.message
-        told = {"status": self.status, "done": self.done, "total": self.total, "name": self.name, "error": error}
+        told: dict[str, object] = {
+            "status": self.status,
+            "done": self.done,
+            "total": self.total,
+            "name": self.name,
+            "error": error,
+        }
         return told | {"characters": self.characters}
 
 
@@ -102,7 +108,9 @@ class Documents:
         suffix = PurePath(name).suffix.lower()
         if suffix not in SUFFIXES:
             told = ", ".join(SUFFIXES)
-            raise RequestError(415, "format", f"documents of the format {suffix or 'of no suffix'} are not read", hint=f"send {told}")
+            raise RequestError(
+                415, "format", f"documents of the format {suffix or 'of no suffix'} are not read", hint=f"send {told}"
+            )
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -133,7 +141,7 @@ class Documents:
         return document
 
     def remove(self, document: Document) -> None:
-        """Forget a document, and stop translating it."""
+        """Drop a document, and stop translating it."""
         self._all.pop(document.id, None)
         if document.task is not None:
             document.task.cancel()
@@ -192,7 +200,7 @@ async def _patiently(work: Callable[[], Awaitable[T]], tries: int = 20) -> T:
 
 
 def _portions(lines: list[str], characters: int, most: int) -> list[tuple[int, int]]:
-    """Where portions of lines begin and how many lines they have: so many characters and lines at most, one at least."""
+    """Where portions of lines begin and how many lines they have: within both limits, but one at least."""
     portions, start, length = [], 0, 0
     for number, line in enumerate(lines):
         if number > start and (length + len(line) > characters or number - start >= most):

@@ -21,12 +21,9 @@ def answer_of(path: str, error: RequestError) -> tuple[int, dict[str, object]]:
     """Return the status and the body by which the interface of a path tells an error."""
     interface = interface_of(path)
     if interface == "libretranslate":
-        # A body that was never read is not its matter: what stands before it answers as for all others.
-        status = 413 if error.status == 413 and error.message.startswith("the body") else error.status
-        status = status if status == 413 and error.message.startswith("the body") else (
-            libretranslate.STATUSES.get(error.status, error.status)
-        )
-        return status, {"error": error.message}
+        # Of a body that was never read it has no word of its own.
+        own = error.status if error.message.startswith("the body has") else None
+        return own or libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
     if interface == "deepl":
         return error.status, {"message": error.message}
     return error.status, error.to_dict()

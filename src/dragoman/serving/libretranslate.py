@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.datastructures import UploadFile
 
-from dragoman.serving.context import Context, clean, parsed, read_fields
+from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
 from dragoman.serving.detect import Detected
 from dragoman.serving.documents import SUFFIXES
 from dragoman.serving.faults import RequestError
@@ -82,6 +81,11 @@ def add_libretranslate(app: FastAPI, context: Context) -> None:
     async def languages() -> Response:
         return JSONResponse(_languages(context))
 
+    _add_rest(app, context)
+    _add_files(app, context)
+
+
+def _add_rest(app: FastAPI, context: Context) -> None:
     @app.get("/frontend/settings", tags=[TAG], summary="Settings for pages")
     async def settings() -> Response:
         first = next(iter(context.service.registry.models.values()))
@@ -97,11 +101,14 @@ def add_libretranslate(app: FastAPI, context: Context) -> None:
             "language": {side: {"code": code, "name": language_name(code)} for side, code in sides.items()},
         })  # fmt: skip
 
-    @app.post("/suggest", tags=[TAG], summary="Refused: suggestions are not taken", responses={403: {"description": "Always."}})
+    @app.post(
+        "/suggest",
+        tags=[TAG],
+        summary="Refused: suggestions are not taken",
+        responses={403: {"description": "Always."}},
+    )
     async def suggest() -> Response:
         raise RequestError(403, "no_suggestions", "Suggestions are disabled on this server.")
-
-    _add_files(app, context)
 
 
 def _add_files(app: FastAPI, context: Context) -> None:
@@ -111,17 +118,16 @@ def _add_files(app: FastAPI, context: Context) -> None:
     async def translate_file(request: Request) -> Response:
         fields = await read_fields(request)
         file = fields.get("file")
-        if not isinstance(file, UploadFile):
+        if not isinstance(file, Upload):
             raise _missing("file")
         for name in ("source", "target"):
             if not isinstance(fields.get(name), str) or not fields[name]:
                 raise _missing(name)
         key = context.caller(request, fields.get("api_key"))
-        data = await file.read()
-        context.keys.spend(key, len(data))
+        context.keys.spend(key, len(file.data))
         job = Job([], fields["source"], fields["target"])
         _check_languages(context, job.source, job.target)
-        document = context.documents.add(clean(file.filename or ""), data, job)
+        document = context.documents.add(clean(file.name), file.data, job)
         await document.wait()
         if document.error is not None:
             raise document.error

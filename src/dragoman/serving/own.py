@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from starlette.datastructures import UploadFile
 
-from dragoman.serving.context import Context, clean, parsed, read_fields
+from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.registry import Route
@@ -114,7 +113,9 @@ def add_own(app: FastAPI, context: Context) -> None:
         told = [told_of(one, words=body.words, tokens=body.tokens) for one in results]
         return JSONResponse({"translations": told, "seconds": round(time.perf_counter() - started, 6)})
 
-    @app.post("/v1/translate/stream", tags=[TAG], summary="Translate a text, told as it grows", **described(TranslateBody))
+    @app.post(
+        "/v1/translate/stream", tags=[TAG], summary="Translate a text, told as it grows", **described(TranslateBody)
+    )
     async def stream(request: Request) -> Response:
         body = parsed(TranslateBody, await read_fields(request, forms=False))
         key, job = context.caller(request), body.job()
@@ -155,13 +156,12 @@ def _add_documents(app: FastAPI, context: Context) -> None:
         fields = await read_fields(request)
         file = fields.pop("file", None)
         key = context.caller(request)
-        if not isinstance(file, UploadFile):
+        if not isinstance(file, Upload):
             raise RequestError(422, "no_file", "file: a file is needed")
         pair = parsed(Pair, fields)
-        data = await file.read()
-        context.keys.spend(key, len(data))
+        context.keys.spend(key, len(file.data))
         job = Job([], pair.source or "auto", pair.target, pair.model)
-        document = context.documents.add(clean(file.filename or "document.txt"), data, job)
+        document = context.documents.add(clean(file.name or "document.txt"), file.data, job)
         return JSONResponse({"id": document.id, "key": document.key}, 202)
 
     @app.get("/v1/documents/{name}", tags=["documents"], summary="How far a document is")
@@ -269,9 +269,7 @@ def next_words(found: Translated, prefix: str, count: int) -> list[dict[str, obj
     """
     if not found.segments:
         return []
-    outputs = next(
-        (one.alternatives for one in found.segments if one.segment.text), found.segments[0].alternatives
-    )
+    outputs = next((one.alternatives for one in found.segments if one.segment.text), found.segments[0].alternatives)
     spaced = found.target.partition("-")[0].lower() not in ("zh", "ja", "th", "lo", "km", "my")
     kept: dict[str, dict[str, object]] = {}
     for other in outputs:

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from dragoman.errors import ConfigError, DragomanError
@@ -272,7 +271,7 @@ class Registry:
             await asyncio.sleep(0.05)
 
     async def close(self) -> None:
-        """Close all models; what they took on is given up."""
+        """Let all models go; what they took on is given up."""
         for task in list(self._closing):
             task.cancel()
         for model in self.models.values():
@@ -280,7 +279,7 @@ class Registry:
 
 
 async def try_reload(registry: Registry) -> None:
-    """Reload, and log what came of it."""
+    """Load anew, and log what came of it."""
     log = logging.getLogger("dragoman.serving")
     try:
         log.warning("loaded anew: %s", ", ".join(await registry.reload()))

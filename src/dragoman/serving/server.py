@@ -8,8 +8,8 @@ import logging
 import os
 import signal
 import sys
-from asyncio import TimerHandle, Transport
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -27,11 +27,11 @@ AFTER = 0.5  # seconds in which those who come late are told so, before nobody a
 class _Protocol(HttpToolsProtocol):
     """HTTP with a deadline for the head of a request, and a limit of its length; bodies have theirs in the guard."""
 
-    _deadline: TimerHandle | None = None
+    _deadline: Any = None  # the loop's handle; those of uvloop are of no common class, nor are its transports
     _head = 0
     seconds = 10.0
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
             for number in handled:
                 loop.remove_signal_handler(number)
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+    async def startup(self, sockets: Any = None) -> None:  # type: ignore[override]
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
@@ -99,7 +99,7 @@ class _Server(uvicorn.Server):
             self._on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     def end_from_elsewhere(self) -> None:
-        """End as after SIGTERM; may be called from another thread."""
+        """Finish as after SIGTERM; may be called from another thread."""
         self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
@@ -171,7 +171,7 @@ def check_exposure(settings: ServeSettings) -> None:
     )  # fmt: skip
 
 
-def _bound(settings: ServeSettings) -> object:
+def _bound(settings: ServeSettings) -> Any:
     import socket
 
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

@@ -1,14 +1,13 @@
-"""From a job to its outputs: languages detected, texts split, sentences searched beside those of others, joined again."""
+"""From a job to its outputs: languages detected, texts split, sentences searched beside those of others, joined."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 
-from dragoman.errors import DragomanError
 from dragoman.serving.detect import Detected, Detector
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
@@ -16,7 +15,7 @@ from dragoman.serving.registry import UNKNOWN, Registry, Route, ServedModel, bes
 from dragoman.serving.settings import ServeSettings
 from dragoman.text.sentences import Segment, join_text, split_text
 from dragoman.translation import Scheduler, Translation
-from dragoman.translation.call import Progress
+from dragoman.translation.call import Call, Progress
 from dragoman.translation.markup import MarkedOutput, Markup
 from dragoman.translation.spans import Word, spans
 
@@ -120,8 +119,7 @@ class Service:
             job = replace(job, texts=[one.text for one in first], words=False)
         found = await self._with(last, job, on_progress)
         names = tuple(model.name for model in route.models)
-        found = [replace(one, source=route.source, models=names, pivot=route.pivot) for one in found]
-        return found
+        return [replace(one, source=route.source, models=names, pivot=route.pivot) for one in found]
 
     async def _with(
         self, model: ServedModel, job: Job, on_progress: Callable[[int, Progress], None] | None
@@ -142,23 +140,24 @@ class Service:
         return split_text(text, language, sentences)
 
     async def _translate_markup(self, job: Job) -> list[Translated]:
-        """Markup: the texts in it are translated with the alignments of their words, by which tags find their places."""
+        """Markup: its texts are translated with the alignments of their words, by which tags find their places."""
         kind = "xml" if job.format == "xml" else "html"
         documents = [await asyncio.to_thread(Markup, text, kind, **job.markup) for text in job.texts]
         plain = [text for document in documents for text in document.texts]
         inner = replace(job, texts=plain, prefixes=None, words=True, format="text", markup={})
-        if not plain:
-            route = self.registry.route(None if job.source == "auto" else job.source, job.target, job.model)
-            names = tuple(model.name for model in route.models)
-            return [Translated(text, route.source, route.target, names, route.pivot) for text in job.texts]
         found = iter(await self._translate_plain(inner))
         results = []
         for document, given in zip(documents, job.texts, strict=True):
             parts = [next(found) for _ in document.texts]
             outputs = [MarkedOutput(part.text, _words_of_text(part)) for part in parts]
             text = await asyncio.to_thread(document.put, outputs)
-            results.append(_of_parts(parts, text) if parts else None or _unchanged(given, self.registry, job))
+            results.append(_of_parts(parts, text) if parts else self._unchanged(given, job))
         return results
+
+    def _unchanged(self, text: str, job: Job) -> Translated:
+        """What has nothing to translate in it."""
+        route = self.routes(replace(job, texts=[text]))[0][0]
+        return Translated(text, route.source, route.target, tuple(one.name for one in route.models), route.pivot)
 
     async def _translate_plain(self, job: Job) -> list[Translated]:
         """As `translate`, however many texts there are: their characters were counted already."""
@@ -204,9 +203,9 @@ class Service:
         finally:
             task.cancel()
 
-    async def _within(self, work: object) -> list[Translated]:
+    async def _within(self, work: Awaitable[list[Translated]]) -> list[Translated]:
         async with asyncio.timeout(self.settings.limits.translate_seconds):
-            return await work  # type: ignore[misc]
+            return await work
 
 
 async def _search(
@@ -218,13 +217,13 @@ async def _search(
 ) -> list[Translation]:
     options = scheduler.translator.options(job.options) if job.options else None
 
-    def submit() -> object:
+    def submit() -> Call:
         told = None if on_progress is None else lambda progress: on_progress(progress.place, progress)
         return scheduler.submit(texts, options, prefixes=prefixes, alignments=job.words, on_progress=told)
 
     call = await asyncio.to_thread(submit) if sum(map(len, texts)) > LONG else submit()
     try:
-        return await asyncio.wrap_future(call.future)  # type: ignore[attr-defined]
+        return await asyncio.wrap_future(call.future)
     except CancelledError:  # of the future, not of this task: the scheduler was closed
         raise RequestError(503, "closing", "the model was closed", hint="send it again", wait=1) from None
 
@@ -246,7 +245,7 @@ def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: Se
     target = None if model.target == UNKNOWN else model.target
     own = [
         TranslatedSegment(
-            segment, one.text, one.score, spans(one, target) if job.words else None, one.tokens, one.token_scores,
+            segment, one.text, one.score, spans(one) if job.words else None, one.tokens, one.token_scores,
             one.source_tokens, one.alternatives,
         )
         for segment, one in zip(segments, found, strict=True)
@@ -317,15 +316,5 @@ def _of_parts(parts: Sequence[Translated], text: str) -> Translated:
     )
 
 
-def _unchanged(text: str, registry: Registry, job: Job) -> Translated:
-    route = registry.route(None if job.source == "auto" else job.source, job.target, job.model)
-    return Translated(text, route.source, route.target, tuple(model.name for model in route.models), route.pivot)
-
-
 def _too_much(what: str, found: int, limit: int) -> RequestError:
     return RequestError(413, "too_much", f"{found:,} {what}, more than {limit:,}", hint="send less at once")
-
-
-def is_users(error: BaseException) -> bool:
-    """Return whether an error is one that a caller is told of, and not a fault of ours."""
-    return isinstance(error, (DragomanError, TimeoutError))

@@ -60,19 +60,21 @@ def serve(
     from dragoman.serving.settings import make_settings
 
     given: dict[str, Any] = {"host": host, "port": port, "keys": None if keys is None else Path(keys)}
-    run([models] if isinstance(models, (str, Path)) else models, make_settings(config, given | (settings or {})), on_ready)
+    run(
+        [models] if isinstance(models, (str, Path)) else models,
+        make_settings(config, given | (settings or {})),
+        on_ready,
+    )
 
 
-def run(
-    models: Sequence[str | Path], settings: ServeSettings, on_ready: Callable[[str], None] | None = None
-) -> None:
+def run(models: Sequence[str | Path], settings: ServeSettings, on_ready: Callable[[str], None] | None = None) -> None:
     """Serve as `serve` does, with all settings in one object.
 
     Raises:
         ConfigError: as `serve`.
         ModelError: as `serve`.
     """
-    from dragoman.serving.app import make_app
+    from dragoman.serving.assembly import make_app
     from dragoman.serving.server import check_exposure, run_server
 
     check_exposure(settings)  # before models are opened
@@ -98,7 +100,7 @@ def app(
         DragomanError: a package is missing (the extra `serve`).
     """
     check_installed()
-    from dragoman.serving.app import make_app
+    from dragoman.serving.assembly import make_app
     from dragoman.serving.settings import make_settings
 
     return make_app([models] if isinstance(models, (str, Path)) else models, make_settings(config, settings or {}))
