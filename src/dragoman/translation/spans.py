@@ -112,6 +112,11 @@ def piece_spans(text: str, pieces: Sequence[str]) -> list[Span]:
     return found
 
 
+def plain_words(text: str) -> list[Span]:
+    """Return the words of a text of which no pieces are known; characters where the script writes no blanks."""
+    return _words(text, [(place, place + 1) for place in range(len(text))])
+
+
 def _written(pieces: Sequence[str]) -> tuple[str, list[Span]]:
     """What pieces spell, and which part of it each one does; bytes of one character all spell that."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
