@@ -150,7 +150,8 @@ ACCESS = """() => {
     if (found < 4.5) complaints.push(`contrast ${found.toFixed(2)}: ${line(element)}`);
   }
 
-  const controls = all.filter((element) => element.matches("a, button, select, textarea, input, progress, [role=button]"));
+  const kinds = "a, button, select, textarea, input, progress, [role=button]";
+  const controls = all.filter((element) => element.matches(kinds));
   for (const element of controls) {
     const by = (element.getAttribute("aria-labelledby") ?? "").split(" ");
     const names = by.map((id) => document.getElementById(id)?.textContent);

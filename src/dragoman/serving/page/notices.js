@@ -48,7 +48,7 @@ export function explain(error) {
   if (status === 504) return say("errorTime");
   if (status === 413) return say("errorTooLong");
   if (message) return say("error", { message: `${message} ${hint}`.trim() });
-  return status >= 500 ? say("errorInside") : say("errorPlain", { status: String(status) });
+  return say("errorPlain", { status: String(status) });
 }
 
 /**
