@@ -194,8 +194,10 @@ class Service:
             while not task.done():
                 await changed.wait()
                 changed.clear()
+                if route.pivot or task.done():  # what comes from the language between is not told
+                    continue
                 state = _state(split, dict(newest), route.target)
-                if state != told and not task.done() and not route.pivot:
+                if state != told:
                     told = state
                     yield "progress", {"stable": state[0], "tentative": state[1]}
             (result,) = task.result()
