@@ -47,12 +47,13 @@ export function plainWords(text) {
  *
  * @param {string} text the segment's output
  * @param {string} source the segment's source
- * @param {object[] | null} words as the server sends them
+ * @param {object[] | null} words as the server sends them; none where it does not know them
  * @param {number | null} at where the segment's source begins in the whole source; null where it is not in it
  * @returns {Word[]}
  */
 export function placeWords(text, source, words, at) {
-  if (!words) return plainWords(text);
+  // Through two models nobody knows them.
+  if (!words?.length) return plainWords(text);
   const out = codePointOffsets(text);
   const into = codePointOffsets(source);
   return words
