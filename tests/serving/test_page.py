@@ -449,7 +449,7 @@ def test_typing_on_ends_the_request_before(open_page: Open) -> None:
         told(page)
         page.evaluate(listen)
         held: list[object] = []
-        page.route(f"**{STREAM}", held.append)  # and never answered
+        page.route(f"**{STREAM}", lambda route: held.append(route))  # and never answered
         page.fill("#source", "ba")
         while not held:
             page.wait_for_timeout(20)

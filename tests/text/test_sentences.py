@@ -136,3 +136,7 @@ def test_where_the_library_is_missing_one_is_told_what_to_install(monkeypatch: p
     with pytest.raises(DragomanError, match=r"dragoman\[serve\]"):
         split_text("a", "en")
     assert split_text("a. b", "en", False) == [Segment("a. b", "", "")]
+
+
+def test_nothing_joined_is_nothing() -> None:
+    assert join_text([], [], "en") == ""
