@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import unescape
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from dragoman.errors import DataError
@@ -28,8 +27,7 @@ _SPECIAL = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">"))
 _FEW = 16  # tags whose quotes do not close, before no more are looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A part of a document.
 
     Attributes:
