@@ -67,7 +67,7 @@ clean: ## remove the environment and every cache
 
 # The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.
 $(VENV)/.installed: $(SETUP)
-	sh scripts/setup_environment.sh plot
+	sh scripts/setup_environment.sh plot serve
 	@touch $@
 
 $(VENV)/.installed-dev: $(SETUP)

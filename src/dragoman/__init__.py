@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dragoman.models import save_pretrained as save_pretrained
     from dragoman.runs import bundle as bundle
     from dragoman.runs import plot as plot
+    from dragoman.serving import serve as serve
     from dragoman.studies import compare as compare
     from dragoman.studies import complete as complete
     from dragoman.studies import evaluate as evaluate
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_ROOMS = ("events", "markov", "nn", "profiles")
+_ROOMS = ("events", "markov", "nn", "profiles", "serving")
 __all__, _name, _ = lazy_names(
     __name__,
     {
@@ -64,6 +65,7 @@ __all__, _name, _ = lazy_names(
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
         "runs": ("bundle", "plot"),
+        "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
             "translate", "tune",

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from dragoman.config import read_toml
+from dragoman.planning import TimePlan
 from dragoman.training import train
 from dragoman.training import trainer as trainer_module
 from dragoman.training.checkpoint import list_checkpoints
@@ -36,6 +37,19 @@ def test_minutes_become_updates_and_the_schedule_ends_there(tmp_path):
     assert stored["max_minutes"] == pytest.approx(4 / 60)
     again = train(small_config(tmp_path, "run", *COSINE, *limits), resume=True, quiet=True)
     assert again.progress.step == run.progress.step
+
+
+def test_a_run_that_time_ended_early_stays_finished(tmp_path, monkeypatch):
+    limits = ("max_minutes=10", "max_steps=40", "length_penalties=[]")
+    with monkeypatch.context() as patched:
+        patched.setattr(TimePlan, "is_up", lambda plan, seconds: seconds > 0.0)
+        run = train(small_config(tmp_path, "run", *COSINE, *limits), quiet=True)
+    assert run.progress.finished
+    assert run.progress.step == 1
+    again = train(small_config(tmp_path, "run", *COSINE, *limits), resume=True, quiet=True)
+    assert again.progress.step == 1
+    longer = train(small_config(tmp_path, "run", *COSINE, "max_steps=12", "max_minutes=20"), resume=True, quiet=True)
+    assert longer.progress.step == 12
 
 
 def test_patience_is_not_time(tmp_path):

@@ -17,13 +17,14 @@ from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.looking import bundle, plot, settings
+from dragoman.cli.serving import serve
 from dragoman.cli.training import average, demo, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
-    plot, bundle, settings, demo,
+    plot, bundle, settings, serve, demo,
 )  # fmt: skip
 
 

@@ -336,6 +336,8 @@ class Trainer:
         if progress.validated == step and self.is_over():
             progress.finished = True
             self._tell_time()
+            if self.time is not None and self.time.is_up(progress.seconds):
+                progress.last_step = step  # it ended here: the same command again finds it finished
         due = step % (self.settings.save_every or every) == 0 or progress.finished or stop.received is not None
         # Checkpoints by time alone would be among those that average_last takes, which go by updates.
         if not self.saved and not self.settings.average_last and time.perf_counter() - self._began >= UNSAVED:

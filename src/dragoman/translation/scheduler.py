@@ -119,6 +119,11 @@ class Scheduler:
         """How many calls are not over, and the tokens of their sources, times their beams."""
         return len(self._calls), self._tokens
 
+    @property
+    def searched(self) -> int:
+        """How many sentences are searched now."""
+        return sum(len(batch.tasks) for batch in self._batches)
+
     def submit(
         self,
         texts: Sequence[str],

@@ -1,0 +1,65 @@
+"""The verb that serves: models behind HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dragoman.cli.options import Device, Engine, Precision, Threads, tell
+
+
+def serve(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Model or run directories.", metavar="MODEL...", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; keys are demanded of any but this machine's own.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="0 takes a free one.  [default: 5000]")] = None,
+    keys: Annotated[Path | None, typer.Option(help="File of the keys that callers must have.", metavar="FILE")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings, in TOML.", metavar="FILE")] = None,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="Name that requests may be sent to.", metavar="NAME")
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option(help="MB of weights that are held at once.  [default: all]", metavar="MB")
+    ] = None,
+    log: Annotated[Literal["json", "text", "none"] | None, typer.Option(help="How requests are told.")] = None,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Tell their texts too.")] = False,
+    new_key: Annotated[
+        str | None,
+        typer.Option(help="Make a key; its hash goes into --keys.", metavar="NAME"),
+    ] = None,
+    admin: Annotated[bool, typer.Option("--admin", help="It may reload models.")] = False,
+    device: Device = "auto",
+    engine: Engine = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+) -> None:
+    """Serve models over HTTP. A page to translate on, and the interfaces of LibreTranslate and DeepL."""
+    from dragoman.serving import check_installed, make_settings, run
+
+    check_installed()
+    if new_key is not None:
+        _make_key(new_key, keys, admin)
+        return
+    given = {
+        "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory, "log": log,
+        "log_texts": log_texts or None, "threads": threads,
+    }  # fmt: skip
+    placed = {"device": device, "engine": engine, "precision": precision}
+    given |= {name: value for name, value in placed.items() if value != "auto"}
+    run(models or (), make_settings(config, given))
+
+
+def _make_key(name: str, file: Path | None, admin: bool) -> None:
+    from dragoman.errors import ConfigError
+    from dragoman.serving import new_key
+
+    if file is None:
+        raise ConfigError("a key needs a file", hint="--keys FILE says where its hash goes")
+    print(new_key(file, name, admin=admin))
+    tell("it is shown this once; only its hash is kept")

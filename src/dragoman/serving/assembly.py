@@ -1,0 +1,140 @@
+"""The ASGI application: all interfaces, the page, and what says how the service is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+
+from dragoman.serving.context import Context
+from dragoman.serving.documents import Documents
+from dragoman.serving.errors import answer_of
+from dragoman.serving.faults import RequestError, as_request_error
+from dragoman.serving.guard import Guard
+from dragoman.serving.keys import Keys
+from dragoman.serving.libretranslate import add_libretranslate
+from dragoman.serving.metrics import MEDIA_TYPE, Metrics
+from dragoman.serving.own import add_own
+from dragoman.serving.registry import Registry
+from dragoman.serving.service import Service
+from dragoman.serving.settings import ServeSettings, make_settings
+
+PAGE = Path(__file__).parent / "page"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None) -> Guard:
+    """Return the service as an ASGI application, to be mounted in another or run by any ASGI server.
+
+    Args:
+        models: run or model directories.
+        settings: all else; defaults if None. Models of theirs are served too.
+
+    Raises:
+        ConfigError: there is no model, or two have one name.
+        ModelError: a directory holds no encoder-decoder.
+    """
+    settings = settings or make_settings(None, {})
+    entries = (*make_settings(None, {"models": [{"path": path} for path in models]}).models, *settings.models)
+    settings = settings.model_copy(update={"models": entries})
+    registry = Registry(settings)
+    service = Service(registry, settings)
+    context = Context(settings, service, Keys(settings.keys), Metrics(registry), Documents(service, settings))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await registry.open_all()
+        yield
+        await context.documents.close(settings.limits.drain_seconds)
+        await registry.close()
+
+    app = FastAPI(
+        title="Dragoman", docs_url=None, redoc_url=None, lifespan=lifespan,
+        description="Translation with models of one's own. `/translate` and its kin speak LibreTranslate, `/v2` DeepL.",
+        version=_version(),
+    )  # fmt: skip
+    guard = Guard(app, context)
+    _add_state(app, context, guard)
+    add_libretranslate(app, context)
+    add_own(app, context)
+    _add_page(app)
+    for kind in (Exception, RequestError, HTTPException):
+        app.add_exception_handler(kind, _told)
+    return guard
+
+
+def _version() -> str:
+    from dragoman import __version__
+
+    return __version__
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """An error, as the interface of its path tells it."""
+    if isinstance(error, HTTPException):
+        error = RequestError(error.status_code, "http", str(error.detail))
+    told = as_request_error(error)
+    status, body = answer_of(request.url.path, told)
+    return JSONResponse(body, status, headers=told.headers)
+
+
+def _add_state(app: FastAPI, context: Context, guard: Guard) -> None:
+    @app.get("/livez", tags=["service"], summary="Whether the process lives")
+    async def livez() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/readyz", tags=["service"], summary="Whether requests are taken")
+    async def readyz() -> Response:
+        is_ready = any(model.translator is not None for model in context.service.registry.models.values())
+        return JSONResponse({"status": "ok" if is_ready else "starting"}, 200 if is_ready else 503)
+
+    @app.get("/health", tags=["service"], summary="As LibreTranslate tells it")
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/metrics", tags=["service"], summary="Counts for Prometheus", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        return Response(context.metrics.text(), media_type=MEDIA_TYPE)
+
+    @app.get("/spec", tags=["service"], summary="This description")
+    async def spec() -> Response:
+        return JSONResponse(app.openapi())
+
+    @app.post("/v1/reload", tags=["models"], summary="Open the models' directories anew")
+    async def reload(request: Request) -> Response:
+        key = context.caller(request)
+        if key is None or not key.admin:
+            raise RequestError(403, "no_admin", "only a key with admin = true may reload models")
+        return JSONResponse({"models": await context.service.registry.reload()})
+
+
+def _add_page(app: FastAPI) -> None:
+    """The page, and the description of the interfaces as a page; with a policy that lets nothing else in."""
+    files: dict[str, Any] = {path.name: path for path in PAGE.glob("*.*") if path.suffix in MEDIA_TYPES}
+
+    def answer(name: str) -> Response:
+        if name not in files:
+            raise RequestError(404, "no_file", "there is no such file")
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+        return FileResponse(files[name], media_type=MEDIA_TYPES[files[name].suffix], headers=headers)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return answer("index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return answer("docs.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return answer(name)

@@ -1,0 +1,196 @@
+"""What all interfaces of one service share: the service, its keys and counts, the notes of a request for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from dragoman.serving.documents import Documents
+from dragoman.serving.faults import RequestError
+from dragoman.serving.jobs import Job, Translated
+from dragoman.serving.keys import Key, Keys
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.service import Service
+from dragoman.serving.settings import ServeSettings
+
+NOTES = "dragoman.notes"  # where the notes of a request stand in its scope
+MOST_FIELDS = 1_000
+JSON_TYPES = ("application/json", "text/json")
+Body = TypeVar("Body", bound=BaseModel)
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file of a form: its name, and what is in it."""
+
+    name: str
+    data: bytes
+
+
+@dataclass
+class Notes:
+    """What the log tells of a request besides its status."""
+
+    key: str | None = None
+    models: str | None = None
+    characters: int = 0
+    texts: Sequence[str] = ()
+    outputs: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Context:
+    """What the interfaces of a service share."""
+
+    settings: ServeSettings
+    service: Service
+    keys: Keys
+    metrics: Metrics
+    documents: Documents
+
+    def caller(self, request: Request, given: object = None) -> Key | None:
+        """Return whose request it is: by the header `Authorization`, or by a key that was given otherwise.
+
+        Raises:
+            RequestError: a key is needed, and there is none or a wrong one; or it has used up what it may.
+        """
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        header = key.strip() if scheme.lower() in ("bearer", "deepl-auth-key") else None
+        found = self.keys.find(header or (given if isinstance(given, str) else None))
+        if found is not None:
+            notes_of(request).key = found.name
+        return found
+
+    async def translate(self, request: Request, job: Job, key: Key | None) -> list[Translated]:
+        """Translate a job, and count it.
+
+        Raises:
+            RequestError: as `Service.translate`, and where the key has used up its characters.
+        """
+        self.begin(request, job, key)
+        results = await self.service.translate(job)
+        self.end(request, job, results)
+        return results
+
+    def begin(self, request: Request, job: Job, key: Key | None) -> None:
+        """Write down what a request is about to cost.
+
+        Raises:
+            RequestError: it is beyond the limits, or the key has used up its characters.
+        """
+        self.service.check(job)
+        self.keys.spend(key, job.characters)
+        notes = notes_of(request)
+        notes.characters, notes.texts = job.characters, job.texts
+
+    def end(self, request: Request, job: Job, results: Sequence[Translated]) -> None:
+        """Write down what a request was answered."""
+        notes = notes_of(request)
+        notes.models = "+".join(results[0].models) if results else None
+        notes.outputs += [one.text for one in results]
+        for text, one in zip(job.texts, results, strict=True):
+            self.metrics.translated("+".join(one.models), len(text))
+
+
+def notes_of(request: Request) -> Notes:
+    """Return the notes of a request."""
+    return request.scope.setdefault(NOTES, Notes())
+
+
+def clean(text: str) -> str:
+    """Return a text with U+FFFD for each half of a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def parsed(kind: type[Body], fields: Mapping[str, Any]) -> Body:
+    """Return the fields of a request, checked.
+
+    Raises:
+        RequestError: 422, one is missing, wrong or unknown.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        name = ".".join(map(str, first["loc"])) or "the body"
+        message = first["msg"].removeprefix("Value error, ")
+        raise RequestError(422, "wrong_value", f"{name}: {message}") from None
+
+
+async def read_fields(request: Request, *, forms: bool = True, repeated: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the fields of a request's body: a JSON object, or a form.
+
+    Args:
+        request: whose body is at hand.
+        forms: whether forms are taken besides JSON.
+        repeated: names of a form that may come several times; they are lists.
+
+    Raises:
+        RequestError: 415 another type, 400 not what its type says, 422 not an object.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in JSON_TYPES or kind.endswith("+json"):
+        return await _read_json(request)
+    if not forms or kind not in FORM_TYPES:
+        wanted = "application/json" + (" or a form" if forms else "")
+        raise RequestError(415, "content_type", f"the content type is {kind or 'missing'}", hint=f"send {wanted}")
+    return await _read_form(request, repeated)
+
+
+async def _read_json(request: Request) -> dict[str, Any]:
+    import json
+
+    try:
+        value = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise RequestError(400, "not_json", "the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise RequestError(422, "no_object", "the body is not a JSON object")
+    return value
+
+
+async def _read_form(request: Request, repeated: Sequence[str]) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "")
+    pairs = await _multipart(request) if kind.lower().startswith("multipart/") else await _urlencoded(request)
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in repeated:
+            fields.setdefault(name, []).append(value)
+        else:
+            fields[name] = value
+    return fields
+
+
+async def _urlencoded(request: Request) -> list[tuple[str, Any]]:
+    """The fields of such a form; text that was not encoded, as by `curl -d`, is UTF-8."""
+    from urllib.parse import parse_qsl
+
+    try:
+        text = (await request.body()).decode("utf-8")
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
+    except ValueError:
+        raise _not_a_form() from None
+
+
+async def _multipart(request: Request) -> list[tuple[str, Any]]:
+    from starlette.exceptions import HTTPException
+    from starlette.formparsers import MultiPartException
+
+    fields: list[tuple[str, Any]] = []
+    try:
+        async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=1 << 20) as form:
+            for name, value in form.multi_items():
+                sent = value if isinstance(value, str) else Upload(value.filename or "", await value.read())
+                fields.append((name, sent))
+    except (HTTPException, MultiPartException, ValueError, AssertionError, KeyError):
+        raise _not_a_form() from None
+    return fields
+
+
+def _not_a_form() -> RequestError:
+    return RequestError(400, "not_a_form", "the body is not the form that its type says")

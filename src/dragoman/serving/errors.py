@@ -1,0 +1,29 @@
+"""How each interface words an error."""
+
+from __future__ import annotations
+
+from dragoman.serving import libretranslate
+from dragoman.serving.faults import RequestError
+
+
+def interface_of(path: str) -> str:
+    """Return the name of the interface that a path belongs to."""
+    if path.startswith("/v1/"):
+        return "v1"
+    if path.startswith("/v2/"):
+        return "deepl"
+    if path.startswith(libretranslate.PATHS):
+        return "libretranslate"
+    return "page" if path == "/" or path.startswith("/static/") else "service"
+
+
+def answer_of(path: str, error: RequestError) -> tuple[int, dict[str, object]]:
+    """Return the status and the body by which the interface of a path tells an error."""
+    interface = interface_of(path)
+    if interface == "libretranslate":
+        # Of a body that was never read it has no word of its own.
+        own = error.status if error.message.startswith("the body has") else None
+        return own or libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
+    if interface == "deepl":
+        return error.status, {"message": error.message}
+    return error.status, error.to_dict()

@@ -1,0 +1,228 @@
+"""What stands before the application: hosts, origins, sizes, deadlines, load, and callers who have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from dragoman.serving.context import NOTES, Context, Notes
+from dragoman.serving.errors import answer_of, interface_of
+from dragoman.serving.faults import RequestError, as_request_error
+from dragoman.serving.settings import is_loopback
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+ALWAYS = ("/livez", "/readyz", "/health", "/metrics")  # answered however much there is to do
+UPLOADS = ("/translate_file", "/v1/documents", "/v2/document")
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Guard:
+    """An ASGI application around another, which it protects.
+
+    Args:
+        app: the application.
+        context: of the service.
+
+    Attributes:
+        is_draining: nothing new is taken on any more.
+        under_way: requests that are answered now, without those about the service's own state.
+        server: what runs it, where `run_server` does.
+    """
+
+    server: Any = None
+
+    def __init__(self, app: App, context: Context) -> None:
+        self.app, self.context = app, context
+        self.settings, self.metrics = context.settings, context.metrics
+        self.is_draining = False
+        self.under_way = 0
+        self._hosts = {name.lower() for name in (*self.settings.hosts, self.settings.host)}
+        self._origins = {origin.lower().rstrip("/") for origin in self.settings.origins}
+        self._log = logging.getLogger("dragoman.serving.requests")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; named by ASGI."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        elif scope["type"] != "http":
+            await self.app(scope, receive, send)
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, started = scope["path"], time.perf_counter()
+        counted = path not in ALWAYS
+        scope[NOTES] = notes = Notes()
+        reply = _Reply(send, lambda: self.is_draining)
+        self.metrics.begin()
+        try:
+            self._check(scope, counted)
+            self.under_way += counted
+            try:
+                body = await self._body(scope, receive)
+                await self._run(scope, body, receive, reply)
+            finally:
+                self.under_way -= counted
+        except Exception as error:
+            if not reply.status:
+                await self._refuse(scope, reply, as_request_error(error))
+            elif not isinstance(error, asyncio.CancelledError):
+                as_request_error(error)  # logs it
+        finally:
+            seconds = time.perf_counter() - started
+            self.metrics.end(interface_of(path), reply.status or 499, seconds)
+            self._tell(scope, notes, reply.status or 499, seconds)
+
+    def _check(self, scope: Scope, counted: bool) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self._is_host(host):
+            hint = "name it in the settings of the service: hosts"
+            raise RequestError(421, "wrong_host", "this host is not served here", hint=hint)
+        origin = headers.get(b"origin")
+        if origin is not None and not self._is_origin(origin.decode("latin-1"), host):
+            raise RequestError(403, "wrong_origin", "pages of this origin may not call the service")
+        if self.is_draining and scope["path"] not in ("/livez", "/metrics"):
+            raise RequestError(503, "ending", "the service is ending", wait=5)
+        if counted and self.under_way >= self.settings.limits.requests:
+            raise RequestError(503, "overloaded", "too many requests are under way", wait=1)
+
+    def _is_host(self, host: str) -> bool:
+        name = urlsplit(f"//{host}").hostname if host else None
+        if name is None:
+            return False
+        if "*" in self._hosts or name in self._hosts or is_loopback(name):
+            return True
+        # A page of another site can reach us by a name of its own, but not by an address.
+        with contextlib.suppress(ValueError):
+            return not self.settings.is_loopback and ipaddress.ip_address(name) is not None
+        return False
+
+    def _is_origin(self, origin: str, host: str) -> bool:
+        origin = origin.lower()
+        own = (f"http://{host}".lower(), f"https://{host}".lower())
+        return origin in own or origin in self._origins or "*" in self._origins
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """What was sent, read whole within the limits of size and time."""
+        limits = self.settings.limits
+        most = limits.document_bytes + (1 << 16) if scope["path"] in UPLOADS else limits.body_bytes
+        too_long = RequestError(413, "too_much", f"the body has more than {most:,} bytes")
+        told = dict(scope["headers"]).get(b"content-length", b"")
+        if told.isdigit() and int(told) > most:
+            raise too_long
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(limits.receive_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RequestError(400, "gone", "the request broke off")
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > most:
+                        raise too_long
+                    parts.append(part)
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            message = f"the request did not come in within {limits.receive_seconds:g} seconds"
+            raise RequestError(408, "too_slow", message) from None
+
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
+        """Let the application answer; if the caller goes away meanwhile, its work ends."""
+        gone, given = asyncio.Event(), False
+
+        async def feed() -> Message:
+            nonlocal given
+            if not given:
+                given = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
+
+        work = asyncio.ensure_future(self.app(scope, feed, reply))
+        watcher = asyncio.ensure_future(watch())
+        try:
+            await asyncio.wait({work, watcher}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and not reply.is_over:
+                work.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await work
+            else:
+                await work
+        finally:
+            watcher.cancel()
+            work.cancel()
+
+    async def _refuse(self, scope: Scope, reply: _Reply, error: RequestError) -> None:
+        status, body = answer_of(scope["path"], error)
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8")
+        headers = [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+        if status in (408, 413) or error.code == "ending":  # what else is on its way is not read
+            headers.append((b"connection", b"close"))
+        with contextlib.suppress(OSError):
+            await reply({"type": "http.response.start", "status": status, "headers": headers})
+            await reply({"type": "http.response.body", "body": data})
+
+    def _tell(self, scope: Scope, notes: Notes, status: int, seconds: float) -> None:
+        style = self.settings.log
+        if style == "none" or scope["path"] in ALWAYS:
+            return
+        told: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "milliseconds": round(1000 * seconds, 1),
+            "characters": notes.characters,
+            "models": notes.models,
+            "key": notes.key,
+        }
+        if self.settings.log_texts:
+            told |= {"texts": list(notes.texts), "outputs": notes.outputs}
+        if style == "json":
+            self._log.info(json.dumps(told, ensure_ascii=False))
+            return
+        rest = [f"{told['characters']} characters" if notes.characters else "", notes.models or "", notes.key or ""]
+        texts = [json.dumps(told[name], ensure_ascii=False) for name in ("texts", "outputs") if name in told]
+        line = f"{told['time']} {told['method']} {json.dumps(told['path'])[1:-1]} {status} {told['milliseconds']} ms"
+        self._log.info(" ".join([line, *filter(None, rest), *texts]))
+
+
+class _Reply:
+    """What is sent, with the headers that every answer has; remembers the status."""
+
+    def __init__(self, send: Send, is_ending: Callable[[], bool]) -> None:
+        self._send, self._is_ending = send, is_ending
+        self.status, self.is_over = 0, False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *HEADERS]
+            if self._is_ending() and not any(name == b"connection" for name, _ in headers):
+                headers.append((b"connection", b"close"))
+            message = {**message, "headers": headers}
+        self.is_over = message["type"] == "http.response.body" and not message.get("more_body")
+        await self._send(message)

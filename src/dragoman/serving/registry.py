@@ -1,0 +1,314 @@
+"""The models of a service: found by language pair or by name, opened when they are first asked, closed for others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.models.description import WEIGHTS, read_config
+from dragoman.serving.faults import RequestError
+from dragoman.serving.settings import ModelEntry, ServeSettings
+from dragoman.translation import Limits, Scheduler, Translator
+from dragoman.translation.checks import check_family
+
+UNKNOWN = "und"  # the code of a language that nobody named
+LANGUAGES_BETWEEN = ("en",)  # tried first where a text goes through a third language
+
+
+@dataclass(frozen=True)
+class Route:
+    """Models that a text goes through, one after another, and the language between two of them."""
+
+    models: tuple[ServedModel, ...]
+
+    @property
+    def pivot(self) -> str | None:
+        """The language between, where there are two models."""
+        return self.models[0].target if len(self.models) > 1 else None
+
+    @property
+    def source(self) -> str:
+        """What is translated from."""
+        return self.models[0].source
+
+    @property
+    def target(self) -> str:
+        """What is translated to."""
+        return self.models[-1].target
+
+
+class ServedModel:
+    """A model directory, and its translator while that is open.
+
+    Attributes:
+        name: what requests call it.
+        path: its directory.
+        source: language of its sources.
+        target: language of its outputs.
+        bytes: of its weights.
+        users: requests that hold it now.
+        used: when it was last asked, by the monotonic clock.
+        scheduler: its searches, while it is open.
+    """
+
+    def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings) -> None:
+        config, _, languages = read_config(entry.path)
+        check_family(entry.path, config.family)
+        self.name, self.path, self.settings = name, entry.path, settings
+        self.source = entry.source or languages.source or UNKNOWN
+        self.target = entry.target or languages.target or UNKNOWN
+        self.bytes = (entry.path / WEIGHTS).stat().st_size
+        self.users, self.used = 0, 0.0
+        self.scheduler: Scheduler | None = None
+        self.is_retired = False
+        self._opening = asyncio.Lock()
+
+    @property
+    def translator(self) -> Translator | None:
+        """What translates, while it is open."""
+        return None if self.scheduler is None else self.scheduler.translator
+
+    async def open(self) -> Scheduler:
+        """Return what searches with it, opened if it is not.
+
+        Raises:
+            ModelError: it is gone, or damaged.
+        """
+        async with self._opening:
+            if self.scheduler is None:
+                self.scheduler = await asyncio.to_thread(self._open)
+            return self.scheduler
+
+    def _open(self) -> Scheduler:
+        how = self.settings
+        translator = Translator.from_pretrained(
+            self.path, device=how.device, engine=how.engine, precision=how.precision
+        )
+        limits = Limits(calls=4 * how.limits.requests, wait=min(8.0, how.limits.translate_seconds))
+        scheduler = Scheduler(translator, limits, how.threads)
+        scheduler.submit([" "]).future.result()  # whatever is built at the first call
+        return scheduler
+
+    def close(self, wait: bool = True) -> None:
+        """Let its translator go, when the calls that it took on are over, unless `wait` is False."""
+        scheduler, self.scheduler = self.scheduler, None
+        if scheduler is not None:
+            scheduler.close(wait)
+
+
+class Registry:
+    """All models of a service.
+
+    Args:
+        settings: with the models.
+
+    Raises:
+        ConfigError: there is none, or two have one name.
+        ModelError: a directory holds no encoder-decoder.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        if not settings.models:
+            raise ConfigError("there is no model to serve", hint="name model directories: dragoman serve runs/demo")
+        self.settings = settings
+        self.models = self._made()
+        self._room = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def _made(self) -> dict[str, ServedModel]:
+        made: dict[str, ServedModel] = {}
+        for entry in self.settings.models:
+            name = entry.name or _free_name(entry.path, made)
+            if name in made:
+                raise ConfigError("two models have the same name", found=name, hint="name one of them in --config")
+            made[name] = ServedModel(entry, name, self.settings)
+        return made
+
+    def pairs(self) -> list[tuple[str, str, Route]]:
+        """Return every pair of languages that can be translated, and how; direct ones first."""
+        sources = list(dict.fromkeys(model.source for model in self.models.values()))
+        targets = list(dict.fromkeys(model.target for model in self.models.values()))
+        found = [
+            (source, target, route)
+            for source in sources
+            for target in targets
+            if source != target and (route := self._route(source, target)) is not None
+        ]
+        found += [
+            (model.source, model.target, Route((model,)))
+            for model in self.models.values()
+            if model.source == model.target
+        ]
+        return sorted(found, key=lambda one: len(one[2].models))
+
+    def sources(self) -> list[str]:
+        """Return the languages that can be translated from."""
+        return list(dict.fromkeys(model.source for model in self.models.values()))
+
+    def route(self, source: str | None, target: str | None, name: str | None = None) -> Route:
+        """Return what translates from one language to another, through a third where no model does both.
+
+        Args:
+            source: a code such as `zh` or `zh-CN`; that of the only model that fits if None.
+            target: likewise.
+            name: of the model to be used, or None.
+
+        Raises:
+            RequestError: there is no such model, or several fit where too little was said.
+        """
+        if name is not None:
+            if name not in self.models:
+                raise RequestError(404, "no_model", f"there is no model {name!r}", hint=_listed(self.models))
+            model = self.models[name]
+            for said, has in ((source, model.source), (target, model.target)):
+                if said is not None and has != UNKNOWN and not _same(said, has):
+                    raise RequestError(422, "other_pair", f"{name} translates from {model.source} to {model.target}")
+            return Route((model,))
+        if source is None or target is None:
+            fitting = [
+                one
+                for one in self.models.values()
+                if (source is None or _same(source, one.source)) and (target is None or _same(target, one.target))
+            ]
+            if len({(one.source, one.target) for one in fitting}) == 1:
+                return Route((fitting[0],))
+            hint = "say source and target, or model"
+            raise RequestError(422, "which_pair", f"{len(fitting)} models fit", hint=hint)
+        route = self._route(source, target)
+        if route is None:
+            told = ", ".join(f"{one} to {other}" for one, other, _ in self.pairs())
+            raise RequestError(422, "no_pair", f"{source} to {target} cannot be translated here", hint=f"here: {told}")
+        return route
+
+    def _route(self, source: str, target: str) -> Route | None:
+        models = list(self.models.values())
+        for model in models:
+            if _same(source, model.source) and _same(target, model.target):
+                return Route((model,))
+        if _same(source, target):
+            return None
+        first = [one for one in models if _same(source, one.source)]
+        second = [one for one in models if _same(target, one.target)]
+        through = [(one, two) for one in first for two in second if one.target == two.source != UNKNOWN]
+        through.sort(key=lambda both: both[0].target not in LANGUAGES_BETWEEN)
+        return Route(through[0]) if through else None
+
+    @contextlib.asynccontextmanager
+    async def use(self, model: ServedModel) -> AsyncIterator[Scheduler]:
+        """Hold a model, opened, until the block is left.
+
+        Raises:
+            RequestError: 503, it cannot be opened.
+        """
+        model = self.models.get(model.name, model)  # it may have been loaded anew meanwhile
+        model.users += 1
+        model.used = time.monotonic()
+        try:
+            if model.scheduler is None:
+                await self._make_room(model)
+            yield await model.open()
+        finally:
+            model.users -= 1
+            model.used = time.monotonic()
+
+    async def open_all(self) -> None:
+        """Open as many models as there is memory for, in their order.
+
+        Raises:
+            ModelError: one is damaged.
+        """
+        left = self._budget
+        for model in list(self.models.values()):
+            left -= model.bytes
+            if left >= 0 or model is next(iter(self.models.values())):
+                await model.open()
+
+    @property
+    def _budget(self) -> float:
+        return float("inf") if self.settings.memory is None else self.settings.memory * 1e6
+
+    async def _make_room(self, wanted: ServedModel) -> None:
+        """Close models that nobody uses, the longest idle first, until another has its place."""
+        async with self._room:
+            while True:
+                others = [one for one in self.models.values() if one.scheduler is not None and one is not wanted]
+                if not others or sum(one.bytes for one in others) + wanted.bytes <= self._budget:
+                    return
+                idle = [one for one in others if not one.users]
+                if not idle:  # more than the budget for a while is better than an answer that never comes
+                    return
+                await asyncio.to_thread(min(idle, key=lambda one: one.used).close)
+
+    async def reload(self) -> list[str]:
+        """Open the directories anew; requests that are under way end with the former models. Return their names.
+
+        Raises:
+            ModelError: a directory is damaged or gone; then the former models stay.
+        """
+        made = self._made()
+        for name, model in made.items():
+            former = self.models.get(name)
+            if former is not None and former.scheduler is not None:
+                await model.open()
+        former_models, self.models = self.models, made
+        task = asyncio.create_task(self._retire(former_models.values()))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return list(made)
+
+    async def _retire(self, models: Iterable[ServedModel]) -> None:
+        waiting = list(models)
+        while waiting:
+            for model in [one for one in waiting if not one.users]:
+                await asyncio.to_thread(model.close)
+                waiting.remove(model)
+            await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        """Let all models go; what they took on is given up."""
+        for task in list(self._closing):
+            task.cancel()
+        for model in self.models.values():
+            await asyncio.to_thread(model.close, wait=False)
+
+
+async def try_reload(registry: Registry) -> None:
+    """Load anew, and log what came of it."""
+    log = logging.getLogger("dragoman.serving")
+    try:
+        log.warning("loaded anew: %s", ", ".join(await registry.reload()))
+    except DragomanError as error:
+        log.error("not loaded anew, the former models stay: %s", error)
+
+
+def _free_name(path: Path, taken: Iterable[str]) -> str:
+    base = "".join(c if c.isalnum() or c in "._-" else "-" for c in path.resolve().name)[:60] or "model"
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "there are " + ", ".join(names)
+
+
+def _same(asked: str, has: str) -> bool:
+    """Whether a code asks for a language: `zh-CN`, `ZH` and `zh_Hans` ask for `zh`; `pt-BR` is not asked by `pt-PT`."""
+    asked, has = asked.lower().replace("_", "-"), has.lower().replace("_", "-")
+    if asked == has:
+        return True
+    one, other = asked.partition("-"), has.partition("-")
+    return one[0] == other[0] and not (one[2] and other[2])
+
+
+def best_match(code: str, codes: Sequence[str]) -> str | None:
+    """Return the first of some codes that asks for the same language as another code, or None."""
+    return next((one for one in codes if _same(code, one)), None)
