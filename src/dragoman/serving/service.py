@@ -246,12 +246,9 @@ def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: Se
     """One text, of its sentences."""
     target = None if model.target == UNKNOWN else model.target
     own = [
-        TranslatedSegment(
-            segment, one.text, one.score, spans(one) if job.words else None, one.tokens, one.token_scores,
-            one.source_tokens, one.alternatives,
-        )
+        TranslatedSegment(segment, one, spans(one) if job.words else None)
         for segment, one in zip(segments, found, strict=True)
-    ]  # fmt: skip
+    ]
     most = max((len(one.alternatives) for one in found), default=1)
     texts = [
         join_text(segments, [one.alternatives[min(rank, len(one.alternatives) - 1)].text for one in found], target)
