@@ -80,3 +80,11 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+
+
+def limit(keys: Path, name: str, setting: str) -> None:
+    """Give a key of a file a further setting, as people do with an editor."""
+    line = f'name = "{name}"\n'
+    text = keys.read_text(encoding="utf-8")
+    assert line in text
+    keys.write_text(text.replace(line, f"{line}{setting}\n"), encoding="utf-8")

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Res
 from starlette.exceptions import HTTPException
 
 from dragoman.serving.context import Context
+from dragoman.serving.deepl import add_deepl
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import answer_of
 from dragoman.serving.faults import RequestError, as_request_error
@@ -65,6 +66,7 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     guard = Guard(app, context)
     _add_state(app, context, guard)
     add_libretranslate(app, context)
+    add_deepl(app, context)
     add_own(app, context)
     _add_page(app)
     for kind in (Exception, RequestError, HTTPException):

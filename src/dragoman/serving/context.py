@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from dragoman.serving.documents import Documents
+from dragoman.serving.documents import Document, Documents
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated
 from dragoman.serving.keys import Key, Keys
@@ -76,6 +76,21 @@ class Context:
         results = await self.service.translate(job)
         self.end(request, job, results)
         return results
+
+    def take_document(self, request: Request, file: Upload, job: Job, key: Key | None) -> Document:
+        """Take an uploaded document, count its characters, and begin to translate it.
+
+        Raises:
+            RequestError: as `Documents.add`, and where the key has used up its characters.
+        """
+        document = self.documents.add(clean(file.name or "document.txt"), file.data, job)
+        try:
+            self.keys.spend(key, document.characters)
+        except RequestError:
+            self.documents.remove(document)
+            raise
+        notes_of(request).characters = document.characters
+        return document
 
     def begin(self, request: Request, job: Job, key: Key | None) -> None:
         """Write down what a request is about to cost.

@@ -38,6 +38,7 @@ class Document:
         total: lines that there are.
         result: the translated file.
         error: what went wrong.
+        begun: when it was first worked on, by the monotonic clock.
         until: when it is forgotten, by the monotonic clock.
     """
 
@@ -51,6 +52,7 @@ class Document:
     total: int = 0
     result: bytes = b""
     error: RequestError | None = None
+    begun: float = 0.0
     until: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -58,6 +60,13 @@ class Document:
         """Return when it is translated, or failed."""
         if self.task is not None:
             await asyncio.wait([self.task])
+
+    @property
+    def seconds_left(self) -> int | None:
+        """Until it is translated, by how long its lines took so far; None where nobody knows."""
+        if self.status != "translating" or not self.done:
+            return None
+        return max(1, round((time.monotonic() - self.begun) / self.done * (self.total - self.done)))
 
     def to_dict(self) -> dict[str, object]:
         """Return what the own interface tells of it."""
@@ -116,7 +125,7 @@ class Documents:
         except UnicodeDecodeError as error:
             raise RequestError(422, "not_utf8", f"the document is not UTF-8 (byte {error.start})") from None
         if len(self._all) >= self._limits.documents:
-            raise RequestError(503, "overloaded", "too many documents are kept already", wait=60)
+            raise RequestError(503, "overloaded", "too many documents are kept already", wait=60.0)
         route = self._service.routes(replace(job, texts=[text[:2_000]]))[0][0]
         stem = PurePath(name).stem[:LONGEST_NAME]
         document = Document(
@@ -162,7 +171,7 @@ class Documents:
     async def _run(self, document: Document, job: Job) -> None:
         try:
             async with self._one_at_a_time:
-                document.status = "translating"
+                document.status, document.begun = "translating", time.monotonic()
                 document.result = (await self._translated(document, job)).encode("utf-8")
                 document.status = "done"
         except Exception as error:

@@ -97,9 +97,9 @@ class Guard:
         if origin is not None and not self._is_origin(origin.decode("latin-1"), host):
             raise RequestError(403, "wrong_origin", "pages of this origin may not call the service")
         if self.is_draining and scope["path"] not in ("/livez", "/metrics"):
-            raise RequestError(503, "ending", "the service is ending", wait=5)
+            raise RequestError(503, "ending", "the service is ending", wait=5.0)
         if counted and self.under_way >= self.settings.limits.requests:
-            raise RequestError(503, "overloaded", "too many requests are under way", wait=1)
+            raise RequestError(503, "overloaded", "too many requests are under way", wait=1.0)
 
     def _is_host(self, host: str) -> bool:
         name = urlsplit(f"//{host}").hostname if host else None

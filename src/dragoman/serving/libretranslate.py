@@ -15,12 +15,12 @@ from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job
 from dragoman.serving.names import language_name
 from dragoman.serving.registry import UNKNOWN, best_match
-from dragoman.serving.replies import attachment, described
+from dragoman.serving.replies import described, document_file
 
 TAG = "LibreTranslate"
 PATHS = ("/translate", "/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings", "/suggest")
 # Its words for what we call otherwise.
-STATUSES = {401: 400, 404: 400, 413: 400, 415: 400, 422: 400}
+STATUSES = {401: 400, 404: 400, 409: 400, 413: 400, 415: 400, 422: 400}
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 
 
@@ -124,10 +124,9 @@ def _add_files(app: FastAPI, context: Context) -> None:
             if not isinstance(fields.get(name), str) or not fields[name]:
                 raise _missing(name)
         key = context.caller(request, fields.get("api_key"))
-        context.keys.spend(key, len(file.data))
         job = Job([], fields["source"], fields["target"])
         _check_languages(context, job.source, job.target)
-        document = context.documents.add(clean(file.name), file.data, job)
+        document = context.take_document(request, file, job, key)
         await document.wait()
         if document.error is not None:
             raise document.error
@@ -137,10 +136,7 @@ def _add_files(app: FastAPI, context: Context) -> None:
     @app.get("/download_file/{name}", tags=[TAG], summary="Fetch a translated document")
     async def download(name: str) -> Response:
         number, _, key = name.partition(".")
-        document = context.documents.get(number, key)
-        if document.status != "done":
-            raise RequestError(404, "not_done", "the document is not translated")
-        return attachment(document.name, document.result)
+        return document_file(context.documents.get(number, key))
 
 
 def _job(context: Context, body: TranslateBody) -> Job:

@@ -17,7 +17,7 @@ from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.registry import Route
-from dragoman.serving.replies import attachment, described
+from dragoman.serving.replies import described, document_file
 from dragoman.translation.spans import spans
 
 Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]
@@ -162,9 +162,8 @@ def _add_documents(app: FastAPI, context: Context) -> None:
         if not isinstance(file, Upload):
             raise RequestError(422, "no_file", "file: a file is needed")
         pair = parsed(Pair, fields)
-        context.keys.spend(key, len(file.data))
         job = Job([], pair.source or "auto", pair.target, pair.model)
-        document = context.documents.add(clean(file.name or "document.txt"), file.data, job)
+        document = context.take_document(request, file, job, key)
         return JSONResponse({"id": document.id, "key": document.key}, 202)
 
     @app.get("/v1/documents/{name}", tags=["documents"], summary="How far a document is")
@@ -173,12 +172,7 @@ def _add_documents(app: FastAPI, context: Context) -> None:
 
     @app.get("/v1/documents/{name}/result", tags=["documents"], summary="The translated document")
     async def result(request: Request, name: str, key: str = "") -> Response:
-        document = context.documents.get(name, key)
-        if document.error is not None:
-            raise document.error
-        if document.status != "done":
-            raise RequestError(409, "not_done", "the document is not translated yet", wait=1)
-        return attachment(document.name, document.result)
+        return document_file(context.documents.get(name, key))
 
 
 async def _begun(found: AsyncIterator[tuple[str, object]]) -> AsyncIterator[tuple[str, object]]:

@@ -227,7 +227,7 @@ async def _search(
     try:
         return await asyncio.wrap_future(call.future)
     except CancelledError:  # of the future, not of this task: the scheduler was closed
-        raise RequestError(503, "closing", "the model was closed", hint="send it again", wait=1) from None
+        raise RequestError(503, "closing", "the model was closed", hint="send it again", wait=1.0) from None
 
 
 def _forced(split: Sequence[Sequence[Segment]], prefixes: Sequence[str] | None) -> list[str] | None:
