@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from dragoman import Translator
+from dragoman.serving import ServeSettings
 from served import Served
 
 
@@ -172,3 +173,13 @@ def test_documents_are_translated(client: httpx.Client) -> None:
     assert state["done"] == state["total"] == 1
     assert client.get(f"{place}/result", params=key).text == translated(client, text="ba ce")["text"] + "\n"
     assert client.get(place, params={"key": "x"}).status_code == 404
+
+
+def test_old_documents_make_room_for_new_ones(settings: ServeSettings) -> None:
+    limits = settings.limits.model_copy(update={"documents": 2})
+    with Served(settings.model_copy(update={"limits": limits})) as served:
+        made = [
+            served.client.post("/translate_file", files={"file": ("a.txt", b"ba")}, data={"source": "zh", "target": "en"})
+            for _ in range(4)
+        ]
+    assert [one.status_code for one in made] == [200] * 4

@@ -124,6 +124,7 @@ class Documents:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise RequestError(422, "not_utf8", f"the document is not UTF-8 (byte {error.start})") from None
+        self._make_room()
         if len(self._all) >= self._limits.documents:
             raise RequestError(503, "overloaded", "too many documents are kept already", wait=60.0)
         route = self._service.routes(replace(job, texts=[text[:2_000]]))[0][0]
@@ -161,6 +162,12 @@ class Documents:
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         for document in list(self._all.values()):
+            self.remove(document)
+
+    def _make_room(self) -> None:
+        """Drop the oldest documents that are translated, where there are as many as may be kept."""
+        over = [one for one in self._all.values() if one.status in ("done", "failed")]
+        for document in over[: max(0, len(self._all) + 1 - self._limits.documents)]:
             self.remove(document)
 
     def _forget(self) -> None:
