@@ -81,10 +81,13 @@ def _version() -> str:
 async def _told(request: Request, error: Exception) -> Response:
     """An error, as the interface of its path tells it."""
     if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
         error = RequestError(error.status_code, "http", str(error.detail))
+    else:
+        headers = {}
     told = as_request_error(error)
     status, body = answer_of(request.url.path, told)
-    return JSONResponse(body, status, headers=told.headers)
+    return JSONResponse(body, status, headers=headers | told.headers)
 
 
 def _add_state(app: FastAPI, context: Context, guard: Guard) -> None:

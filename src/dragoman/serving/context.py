@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from dragoman.serving.settings import ServeSettings
 
 NOTES = "dragoman.notes"  # where the notes of a request stand in its scope
 MOST_FIELDS = 1_000
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, perhaps beside its other half
 JSON_TYPES = ("application/json", "text/json")
 Body = TypeVar("Body", bound=BaseModel)
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -145,8 +147,11 @@ async def read_fields(request: Request, *, forms: bool = True, repeated: Sequenc
 async def _read_json(request: Request) -> dict[str, Any]:
     import json
 
+    body = await request.body()
     try:
-        value = json.loads(await request.body())
+        value = json.loads(body.decode("utf-8-sig"))
+        if HALF.search(body):
+            value = json.loads(clean(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         raise RequestError(400, "not_json", "the body is not JSON") from None
     if not isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -128,7 +129,11 @@ def _add_files(app: FastAPI, context: Context) -> None:
         job = Job([], fields["source"], fields["target"])
         _check_languages(context, job.source, job.target)
         document = context.documents.add(clean(file.name), file.data, job)
-        await document.wait()
+        try:
+            await document.wait()
+        except asyncio.CancelledError:  # the caller has gone, and nobody else knows of it
+            context.documents.remove(document)
+            raise
         if document.error is not None:
             raise document.error
         base = str(request.base_url).rstrip("/")
