@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -242,8 +241,3 @@ def _log_to_stderr() -> None:
 
 def _print_ready(address: str) -> None:
     print(f"listening on {address}", file=sys.stderr, flush=True)
-
-
-def threads_of(settings: ServeSettings) -> int:
-    """Return how many threads work on a step of each model."""
-    return settings.threads or len(os.sched_getaffinity(0))
