@@ -19,7 +19,9 @@ class RequestError(DragomanError):
         wait: seconds after which it is worth another try, or None.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, hint: str | None = None, wait: float | None = None):
+    def __init__(
+        self, status: int, code: str, message: str, *, hint: str | None = None, wait: float | int | None = None
+    ):
         super().__init__(message, hint=hint)
         self.status, self.code, self.wait = status, code, wait
 

@@ -164,7 +164,7 @@ def _job(context: Context, body: TranslateBody) -> Job:
         raise RequestError(422, "alternatives", message)
     return Job(
         texts, body.source, body.target,
-        options={"beam_size": max(4, most + 1), "n_best": most + 1} if most else {},
+        options={"beam_size": max(min(4, limits.beam_size), most + 1), "n_best": most + 1} if most else {},
         format="html" if body.format == "html" else "text",
     )  # fmt: skip
 

@@ -128,6 +128,10 @@ class Registry:
     Args:
         settings: with the models.
 
+    Attributes:
+        models: by name.
+        tasks: what is done beside requests.
+
     Raises:
         ConfigError: there is none, or two have one name.
         ModelError: a directory holds no encoder-decoder.
@@ -140,7 +144,7 @@ class Registry:
         self.models = self._made()
         self._room, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._retired: list[ServedModel] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def _made(self) -> dict[str, ServedModel]:
         made: dict[str, ServedModel] = {}
@@ -290,8 +294,8 @@ class Registry:
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def reload(self) -> list[str]:
         """Open the directories anew; requests that are under way end with the former models. Return their names.
@@ -325,7 +329,7 @@ class Registry:
 
     async def close(self) -> None:
         """Let all models go; what they took on is given up."""
-        for task in list(self._tasks):
+        for task in list(self.tasks):
             task.cancel()
         for model in (*self.models.values(), *self._retired):
             await model.close(wait=False)

@@ -56,13 +56,18 @@ class _Protocol(HttpToolsProtocol):
             self._head += len(data)
         super().data_received(data)
         if self._deadline is not None and self._head > LONGEST_HEAD:
-            self._refuse("431 Request Header Fields Too Large", "too_long", "the head of the request is too long")
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refuse("431 Request Header Fields Too Large", "too_long", "the head of the request is too long")
 
     def send_400_response(self, msg: str) -> None:
         self._refuse("400 Bad Request", "no_http", "this is no request of HTTP/1.1")
 
     def _refuse(self, status: str, code: str, message: str) -> None:
         self._stop_waiting()
+        if self._is_refused:
+            return
         self._is_refused = True
         if self.cycle is None or self.cycle.response_complete:  # else another answer is on its way
             body = json.dumps({"error": {"code": code, "message": message}})
@@ -98,7 +103,10 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_waiting()
-        super().on_headers_complete()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > LONGEST_HEAD:
+            self._refuse_head()
+        else:
+            super().on_headers_complete()
 
     def _await_head(self) -> None:
         if self._deadline is None:

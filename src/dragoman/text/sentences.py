@@ -96,9 +96,13 @@ def join_text(segments: Sequence[Segment], outputs: Sequence[str], target: str |
     """
     pairs = list(zip(segments, outputs, strict=True))
     found = []
-    for pair, following in zip(pairs, [*pairs[1:], None], strict=True):
-        segment, output = pair
-        found += [segment.before, output, segment.after if following is None else _gap(*pair, *following, target)]
+    for place, (segment, output) in enumerate(pairs):
+        following = pairs[place + 1] if place + 1 < len(pairs) else None
+        found += [
+            segment.before,
+            output,
+            segment.after if following is None else _gap(segment, output, *following, target),
+        ]
     return "".join(found)
 
 
