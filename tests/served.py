@@ -162,35 +162,40 @@ async def drained(process: Process, requests: int, text: str) -> dict[str, Any]:
     """End a service while so many requests are under way; return what became of them and of it.
 
     Returns:
-        `taken`: how many were under way, `lost`: how many of all got no translation, `ready` and `new`: how it answers
+        `taken`: how many were under way or over, `finished`: how many were over, `refused`: how many of those, as there
+        was too much to do, `lost`: how many of all others got no translation, `ready` and `new`: how it answers
         others meanwhile (None: not at all), `status`: of the process, `seconds`: until it had ended.
     """
     limits = httpx.Limits(max_connections=None)
     body = {"text": text}
 
-    async def status_of(client: httpx.AsyncClient, path: str, **how: Any) -> int | None:
+    async def status_of(client: httpx.AsyncClient, path: str, **how: Any) -> int | str | None:
         try:
             answer = await client.request("POST" if how else "GET", path, **how)
         except httpx.TransportError:
             return None
-        if answer.status_code == 503:
-            assert answer.headers["connection"] == "close"
+        if answer.status_code == 503 and path != "/readyz":
+            code = answer.json()["error"]["code"]
+            assert code != "ending" or answer.headers["connection"] == "close"
+            return code
         return answer.status_code
 
     async with httpx.AsyncClient(base_url=process.address, timeout=PATIENCE, limits=limits) as client:
         asked = [asyncio.create_task(status_of(client, "/v1/translate", json=body)) for _ in range(requests)]
-        taken = 0
+        taken = finished = 0
         while taken < requests and not all(one.done() for one in asked):
             found = re.search(r"^dragoman_requests_under_way (\d+)", (await client.get("/metrics")).text, re.MULTILINE)
             taken = int(found[1]) - 1 if found else 0  # without the one that asks
-            taken += sum(one.done() for one in asked)
+            finished = sum(one.done() for one in asked)
+            taken += finished
         began = time.monotonic()
         process.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.05)
         ready, new = await status_of(client, "/readyz"), await status_of(client, "/v1/translate", json=body)
         answers = await asyncio.gather(*asked)
         status = await asyncio.to_thread(process.process.wait, PATIENCE)
-    lost = sum(one != 200 for one in answers)
+    refused = answers.count("overloaded")
     return {
-        "taken": taken, "lost": lost, "ready": ready, "new": new, "status": status, "seconds": time.monotonic() - began,
+        "taken": taken, "finished": finished, "refused": refused, "lost": len(answers) - answers.count(200) - refused,
+        "ready": ready, "new": new, "status": status, "seconds": round(time.monotonic() - began, 2),
     }  # fmt: skip
