@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from served import Process, drained
+from served import Process, drained  # type: ignore[import-not-found]
 
 TEXT = "ba ce di fo gu ha ki lo mu ne " * 3
 

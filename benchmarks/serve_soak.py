@@ -1,6 +1,6 @@
 """Mixed load on a service for some minutes: does its memory grow, do its answers become slower?
 
-    python benchmarks/serve_soak.py runs/demo --minutes 5
+python benchmarks/serve_soak.py runs/demo --minutes 5
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from served import Process
+from served import Process  # type: ignore[import-not-found]
 
-WORDS = "ba ce di fo gu ha ki lo mu ne 猫 é </s> 1234".split()
+WORDS = ["ba", "ce", "di", "fo", "gu", "ha", "ki", "lo", "mu", "ne", "猫", "é", "</s>", "1234"]
 
 
 async def one_request(client: httpx.AsyncClient, draw: random.Random) -> int:
@@ -73,7 +73,8 @@ async def soak(process: Process, minutes: float, clients: int) -> dict[str, obje
     await asyncio.gather(watcher(), *(caller(number) for number in range(clients)))
     half, settled = len(taken) // 2, memory[len(memory) // 3 :]  # what is loaded at the first requests does not count
     first, second = (float(np.percentile([one for _, one in part], 95)) for part in (taken[:half], taken[half:]))
-    slope = float(np.polyfit(*zip(*settled, strict=True), 1)[0])
+    times, sizes = np.array(settled).T
+    slope = float(np.polyfit(times, sizes, 1)[0])
     return {
         "name": "serve_soak", "minutes": minutes, "clients": clients, "requests": sum(statuses.values()),
         "statuses": {str(status): count for status, count in sorted(statuses.items())},

@@ -13,6 +13,7 @@ from served import Served, ask_raw, connected, read_raw, until
 
 HEAD = b"POST /v1/translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 LIMITS = {"characters": 60, "texts": 3, "beam_size": 3, "body_bytes": 1_000, "document_bytes": 200}
+DRAWN = {"sampling": True}
 PAIR = {"source": "zh", "target": "en"}
 
 
@@ -39,9 +40,9 @@ def padded(size: int) -> bytes:
         ("/v1/translate", {"texts": ["a" * 30] * 2}, {"texts": ["a" * 30, "a" * 31]}, 413),
         ("/v1/translate", {"text": "ba", "prefixes": ["ba"]}, {"text": "ba", "prefixes": ["ba " * 20]}, 413),
         ("/v1/translate", {"text": "ba", "beam_size": 3}, {"text": "ba", "beam_size": 4}, 413),
-        ("/v1/translate", {"text": "ba", "beam_size": 3, "n_best": 3}, {"text": "ba", "n_best": 4}, 413),
-        ("/v1/translate", {"text": "ba", "n_best": 3, "beam_size": 3}, {"text": "ba", "n_best": 3, "beam_size": 2}, 422),
-        ("/v1/translate", {"text": "ba", "sampling": True, "n_best": 3}, {"text": "ba", "sampling": True, "n_best": 4}, 413),
+        ("/v1/translate", {"text": "ba", "n_best": 3, "beam_size": 3}, {"text": "ba", "n_best": 4}, 413),
+        ("/v1/translate", {"text": "ba"}, {"text": "ba", "n_best": 3, "beam_size": 2}, 422),
+        ("/v1/translate", {"text": "ba", "n_best": 3} | DRAWN, {"text": "ba", "n_best": 4} | DRAWN, 413),
         ("/v1/translate", {"text": "ba", "prefixes": [""]}, {"text": "ba", "prefixes": []}, 422),
         ("/v1/translate/stream", {"text": "a" * 60}, {"text": "a" * 61}, 413),
         ("/v1/translate/stream", {"text": "ba", "beam_size": 3}, {"text": "ba", "beam_size": 4}, 413),
@@ -112,7 +113,10 @@ def test_a_refusal_reaches_who_sends_on(strict: Served) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"[" * 100_000, b'{"text":' * 50_000, b'{"text": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", b'{"a":' * 900 + b"1" + b"}" * 900],
+    [
+        b"[" * 100_000, b'{"text":' * 50_000, b'{"text": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+    ],
     ids=["lists", "objects", "value", "unknown"],
 )  # fmt: skip
 def test_depth_is_refused(service: Served, body: bytes) -> None:

@@ -15,9 +15,10 @@ from dragoman.text.sentences import split_text
 from served import Served
 
 ODD = [
-    "caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9"), "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u202eab\u202c",
-    "\u200fba\u200e", "a\0b", "\0", "\ue000\uf8ff\U0010fffd", ">>en<< ba", ">>xx<<", "</s>", "ba </s> ce", "<pad>", "<unk>",
-    "<s> ba", "<mask>", "\u2581ba", "@@", "ba\ufeff", "\ufffe\uffff", "\U0010ffff", "\x7f\x1b[31m", "&lt;b&gt;", "\u0301", "1" * 99,
+    "caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9"), "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "\u202eab\u202c", "\u200fba\u200e", "a\0b", "\0", "\ue000\uf8ff\U0010fffd", ">>en<< ba", ">>xx<<", "</s>",
+    "ba </s> ce", "<pad>", "<unk>", "<s> ba", "<mask>", "\u2581ba", "@@", "ba\ufeff", "\ufffe\uffff", "\U0010ffff",
+    "\x7f\x1b[31m", "&lt;b&gt;", "\u0301", "1" * 99,
 ]  # fmt: skip
 CONTROL = ("</s>", "<pad>", "<s>", "<mask>")
 

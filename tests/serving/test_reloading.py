@@ -53,7 +53,8 @@ def test_no_request_is_lost_while_models_are_opened_anew(copies: list[Path], tmp
                 over.set()
             for one in asking:
                 one.result()
-        assert statuses and all(statuses)
+        assert statuses
+        assert all(statuses)
         registry = served.guard.context.service.registry
         until(lambda: not registry._retired, 10)
 
