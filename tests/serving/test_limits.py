@@ -44,6 +44,7 @@ def padded(size: int) -> bytes:
         ("/v1/translate", {"text": "ba"}, {"text": "ba", "n_best": 3, "beam_size": 2}, 422),
         ("/v1/translate", {"text": "ba", "n_best": 3} | DRAWN, {"text": "ba", "n_best": 4} | DRAWN, 413),
         ("/v1/translate", {"text": "ba", "prefixes": [""]}, {"text": "ba", "prefixes": []}, 422),
+        ("/v1/translate", {"texts": ["ba"]}, {"texts": [1] * 200}, 422),
         ("/v1/translate/stream", {"text": "a" * 60}, {"text": "a" * 61}, 413),
         ("/v1/translate/stream", {"text": "ba", "beam_size": 3}, {"text": "ba", "beam_size": 4}, 413),
         ("/v1/translate/stream", {"texts": ["ba"]}, {"texts": ["ba", "ba"]}, 422),

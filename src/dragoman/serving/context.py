@@ -115,6 +115,9 @@ def parsed(kind: type[Body], fields: Mapping[str, Any]) -> Body:
     Raises:
         RequestError: 422, one is missing, wrong or unknown.
     """
+    for name, value in fields.items():  # before each of a million wrong ones is told
+        if isinstance(value, list) and not all(isinstance(one, str) for one in value):
+            raise RequestError(422, "wrong_value", f"{name}: a list of texts is needed")
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
