@@ -179,7 +179,9 @@ def test_old_documents_make_room_for_new_ones(settings: ServeSettings) -> None:
     limits = settings.limits.model_copy(update={"documents": 2})
     with Served(settings.model_copy(update={"limits": limits})) as served:
         made = [
-            served.client.post("/translate_file", files={"file": ("a.txt", b"ba")}, data={"source": "zh", "target": "en"})
+            served.client.post(
+                "/translate_file", files={"file": ("a.txt", b"ba")}, data={"source": "zh", "target": "en"}
+            )
             for _ in range(4)
         ]
     assert [one.status_code for one in made] == [200] * 4

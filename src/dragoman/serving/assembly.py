@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -54,7 +55,9 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await registry.open_all()
+        detecting = asyncio.create_task(asyncio.to_thread(service.detect, "."))  # its model takes a while to read
         yield
+        await detecting
         await context.documents.close(settings.limits.drain_seconds)
         await registry.close()
 
@@ -83,10 +86,13 @@ def _version() -> str:
 async def _told(request: Request, error: Exception) -> Response:
     """An error, as the interface of its path tells it."""
     if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
         error = RequestError(error.status_code, "http", str(error.detail))
+    else:
+        headers = {}
     told = as_request_error(error)
     status, body = answer_of(request.url.path, told)
-    return JSONResponse(body, status, headers=told.headers)
+    return JSONResponse(body, status, headers=headers | told.headers)
 
 
 def _add_state(app: FastAPI, context: Context, guard: Guard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -127,7 +128,11 @@ def _add_files(app: FastAPI, context: Context) -> None:
         job = Job([], fields["source"], fields["target"])
         _check_languages(context, job.source, job.target)
         document = context.take_document(request, file, job, key)
-        await document.wait()
+        try:
+            await document.wait()
+        except asyncio.CancelledError:  # the caller has gone, and nobody else knows of it
+            context.documents.remove(document)
+            raise
         if document.error is not None:
             raise document.error
         base = str(request.base_url).rstrip("/")
@@ -155,7 +160,7 @@ def _job(context: Context, body: TranslateBody) -> Job:
         raise RequestError(422, "alternatives", message)
     return Job(
         texts, body.source, body.target,
-        options={"beam_size": max(4, most + 1), "n_best": most + 1} if most else {},
+        options={"beam_size": max(min(4, limits.beam_size), most + 1), "n_best": most + 1} if most else {},
         format="html" if body.format == "html" else "text",
     )  # fmt: skip
 
