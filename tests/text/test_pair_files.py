@@ -52,7 +52,10 @@ def test_lines_of_pairs_are_those_of_the_file_and_headers_are_counted(tmp_path: 
     assert (pair.source, pair.target, pair.line) == ("b", "a", 2)
     assert counts == ReadCounts(read=1, headers=1)
     counts = ReadCounts()
-    assert len(list(ParallelCorpus.from_pairs([path], form=PairFormat.of("source=target,target=source")).read(counts))) == 1
+    assert (
+        len(list(ParallelCorpus.from_pairs([path], form=PairFormat.of("source=target,target=source")).read(counts)))
+        == 1
+    )
     assert counts == ReadCounts(read=1)
     corpus = ParallelCorpus.from_pairs([path])
     assert len(list(corpus)) == 2
@@ -119,7 +122,9 @@ def test_translations_by_language(tmp_path: Path, columns: str | None, languages
 
 def test_the_direction_is_never_guessed(tmp_path: Path) -> None:
     path = put(tmp_path / "x.jsonl", '{"translation": {"en": "a", "de_AT": "b"}}\n')
-    with pytest.raises(ConfigError, match="source=de_AT,target=en, or the other way round: --columns source=en,target=de_AT"):
+    with pytest.raises(
+        ConfigError, match="source=de_AT,target=en, or the other way round: --columns source=en,target=de_AT"
+    ):
         read(path)
     assert read(path, None, "de", "en") == [("b", "a")]
     path = put(tmp_path / "y.jsonl", '{"translation": {"en": "a", "de": "b", "fr": "c"}}\n')
@@ -135,10 +140,13 @@ def test_a_plain_record_needs_no_columns_and_columns_may_be_its_keys(tmp_path: P
     assert read(path, "source=en,target=de") == [("b", "a")]
 
 
-@pytest.mark.parametrize("text", ["2,3", "source=2", "source=2,target=2", "source=0,target=1", "source=1,target=English",
-                                  "source=,target=2", "source=1,target=-3", "", {"source": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["", "2,3", "source=2", "source=2,target=2", "source=0,target=1", "source=1,target=-3", "source=,target=2",
+     "source=1,target=English", {"source": 1}],
+)  # fmt: skip
 def test_columns_that_are_none(text: Any) -> None:
-    with pytest.raises(ConfigError, match="source=...,target=..."):
+    with pytest.raises(ConfigError, match=r"source=\.\.\.,target=\.\.\."):
         make_config({"out": "x", "data": {"pairs": "a.tsv", "columns": text}})
     with pytest.raises(ConfigError):
         PairFormat.of(text)

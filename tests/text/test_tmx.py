@@ -83,7 +83,7 @@ def test_the_direction_is_never_guessed(tmp_path: Path) -> None:
         read(path, None)
     with pytest.raises(ConfigError, match="which language is the source"):
         read(put(tmp_path / "y.tmx", unit(("de", "nur"))), "source=1,target=2")
-    with pytest.raises(DataError, match="no unit has a text in both(.|\n)*found:    de, en"):
+    with pytest.raises(DataError, match=r"no unit has a text in both(.|\n)*found:    de, en"):
         read(path, "source=de,target=fr")
 
 
@@ -118,7 +118,9 @@ def test_what_is_no_translation_memory_stops(tmp_path: Path, text: str, message:
 
 
 def test_the_document_type_of_the_standard_is_never_fetched(tmp_path: Path) -> None:
-    path = put(tmp_path / "x.tmx", CAT, head='<!DOCTYPE tmx SYSTEM "http://unreachable.invalid/tmx14.dtd">\n<tmx><body>')
+    path = put(
+        tmp_path / "x.tmx", CAT, head='<!DOCTYPE tmx SYSTEM "http://unreachable.invalid/tmx14.dtd">\n<tmx><body>'
+    )
     assert read(path) == [("eine Katze", "a cat")]
 
 

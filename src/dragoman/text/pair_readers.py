@@ -35,7 +35,8 @@ def layout_of(path: str) -> Layout:
     for layout in LAYOUTS:
         if suffix == f".{layout}":
             return layout
-    expected = f"{', '.join(f'.{layout}' for layout in LAYOUTS)}, perhaps with {', '.join(COMPRESSED)}"
+    known = [f".{layout}" for layout in LAYOUTS]
+    expected = f"{', '.join(known[:-1])} or {known[-1]}, perhaps with {', '.join(COMPRESSED)}"
     raise ConfigError("the suffix does not tell the layout", file=path, expected=expected)
 
 
