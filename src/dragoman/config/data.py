@@ -224,11 +224,13 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         elsewhere="tgt_subword_type",
         chosen="as kind",
     )
-    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] = setting(
-        default="none",
+    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] | None = setting(
+        default=None,
         description="How texts are written alike: none; blanks: spaces for odd blanks, nothing for outer ones and "
         "invisible characters; nfc, nfkc: also Unicode's normal form (of targets at most nfc, unless joint); nmt_nfkc: "
         "SentencePiece's rule.",
+        chosen="nfkc for sources in pieces; for targets, or both in one vocabulary, nfc or blanks if that changes hardly "
+        "any target; else none",
         since="0.2.0",
         before="none",
     )

@@ -74,7 +74,7 @@ class Corpora:
         look = text_report if self.is_text else corpus_report
         dev, test = (part if part.files else None for part in (self.dev, self.test))
         drop = {name: getattr(config.data, name) for name in ("drop_duplicates", "drop_overlap")}
-        return look(self.train, dev, test, normalize=config.tokenizer.normalize, **drop)
+        return look(self.train, dev, test, normalize=config.tokenizer.normalize or "chosen", **drop)
 
     def train_tokenizers(self, kept: KeptPairs, config: TrainConfig, report: Callable[[str], None]) -> TokenizerPair:
         """Train tokenizers on what is kept of the training part; those of masked models know `<mask>`."""
