@@ -62,7 +62,7 @@ bench-peers: $(VENV)/.installed-dev .venv-peers/.installed ## compare with CTran
 	$(VENV)/bin/python benchmarks/peers_run.py --markdown build/peers/table.md $(ARGS) > build/peers/rows.jsonl
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .venv-peers build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
+	rm -rf $(VENV) .venv-peers .venv-serve build dist site .pytest_cache .ruff_cache .hypothesis .jaxtyping_cache
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make a second call install nothing; they are remade when one of $(SETUP) changes.

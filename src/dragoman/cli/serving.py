@@ -31,7 +31,7 @@ def serve(
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Tell their texts too.")] = False,
     new_key: Annotated[
         str | None,
-        typer.Option(help="Make a key; its hash goes into --keys.", metavar="NAME"),
+        typer.Option(help="Make a key for --keys.", metavar="NAME"),
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="It may reload models.")] = False,
     device: Device = "auto",
@@ -47,8 +47,8 @@ def serve(
         _make_key(new_key, keys, admin)
         return
     given = {
-        "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory, "log": log,
-        "log_texts": log_texts or None, "threads": threads,
+        "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory,
+        "log": log, "log_texts": log_texts or None, "threads": threads,
     }  # fmt: skip
     placed = {"device": device, "engine": engine, "precision": precision}
     given |= {name: value for name, value in placed.items() if value != "auto"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.models.description import WEIGHTS, read_config
 from dragoman.serving.faults import RequestError
@@ -94,6 +96,14 @@ class ServedModel:
         scheduler = Scheduler(translator, limits, how.threads)
         scheduler.submit([" "]).future.result()  # whatever is built at the first call
         return scheduler
+
+    def described(self) -> str:
+        """Return a line about it for the log."""
+        size = f"{self.bytes / 1e6:,.1f} MB of weights"
+        if self.translator is None:
+            return f"{self.name}: {self.source} to {self.target}, {size}, opened when it is asked for"
+        threads = self.settings.threads or default_threads()
+        return f"{self.name}: {self.source} to {self.target}, {size}, {self.translator.engine}, {threads} threads"
 
     def close(self, wait: bool = True) -> None:
         """Let its translator go, when the calls that it took on are over, unless `wait` is False."""
@@ -228,6 +238,19 @@ class Registry:
             left -= model.bytes
             if left >= 0 or model is next(iter(self.models.values())):
                 await model.open()
+        log = logging.getLogger("dragoman.serving")
+        for model in self.models.values():
+            log.info(model.described())
+        log.info("%d MB of memory are in use", memory_in_use() // 1_000_000)
+        self._closing.add(task := asyncio.create_task(self._prepare_alignments()))
+        task.add_done_callback(self._closing.discard)
+
+    async def _prepare_alignments(self) -> None:
+        """Align a word with each open model, so that whoever first asks for words does not wait for PyTorch."""
+        for model in list(self.models.values()):
+            if model.scheduler is not None:
+                async with self.use(model) as scheduler:
+                    await asyncio.wrap_future(scheduler.submit(["."], alignments=True).future)
 
     @property
     def _budget(self) -> float:
@@ -276,6 +299,15 @@ class Registry:
             task.cancel()
         for model in self.models.values():
             await asyncio.to_thread(model.close, wait=False)
+
+
+def memory_in_use() -> int:
+    """Return the bytes of this process that are in memory; 0 where the system does not tell."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def try_reload(registry: Registry) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -197,8 +196,3 @@ def _log_to_stderr() -> None:
 
 def _print_ready(address: str) -> None:
     print(f"listening on {address}", file=sys.stderr, flush=True)
-
-
-def threads_of(settings: ServeSettings) -> int:
-    """Return how many threads work on a step of each model."""
-    return settings.threads or len(os.sched_getaffinity(0))

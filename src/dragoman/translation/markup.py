@@ -149,7 +149,7 @@ class _Flow:
         self._names = Counter[str]()
         self._ends_blank = False
         self._single: Tag | None = None  # the last thing before what comes next
-        self.text = ""
+        self._whole = self.text = ""
 
     def add(self, token: Token) -> None:
         """Append a token that is no block."""
@@ -240,7 +240,7 @@ class _Flow:
         if text.strip():
             while len(self._open) > 1:
                 self._close().open_right = True
-            self._root.ends, self.text = self._size, text
+            self._root.ends, self._whole, self.text = self._size, text, text.strip()
             yield self
         else:
             yield "".join(self._raw)
@@ -250,7 +250,8 @@ class _Flow:
         """Return what is written, with an output in place of the text."""
         if output.text == self.text:
             return "".join(self._raw)
-        return put_tags(self._root, self.text, output)
+        before, _, after = self._whole.partition(self.text)
+        return put_tags(self._root, self._whole, output.between(before, after))
 
 
 def _outline(found: Iterable[Token]) -> frozenset[str]:

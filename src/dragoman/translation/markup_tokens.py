@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import unescape
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.parsers import expat
 
 from dragoman.errors import DataError
@@ -28,8 +27,7 @@ _SPECIAL = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">"))
 _FEW = 16  # tags whose quotes do not close, before no more are looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A part of a document.
 
     Attributes:
@@ -125,11 +123,16 @@ def _check_xml(text: str) -> None:
     except expat.ExpatError as error:
         column = max(0, error.offset - (len(before) if error.lineno == 1 else 0))
         hint = "mend the XML, or send it as HTML, which may be written loosely"
-        found = f"{expat.ErrorString(error.code)}, in {text.splitlines()[error.lineno - 1 :][:1]}"
+        found = f"{expat.ErrorString(error.code)}, near {_near(text, error.lineno, column)!r}"
         raise DataError(
             "the XML is not well-formed", line=error.lineno, byte=column, expected="well-formed XML", found=found,
             hint=hint,
         ) from error  # fmt: skip
+
+
+def _near(text: str, line: int, column: int) -> str:
+    row = "".join(text.split("\n")[line - 1 : line]).encode("utf-8")
+    return row[max(0, column - 20) : column + 20].decode("utf-8", "ignore")
 
 
 def _refuse_declarations(name: str, _system: str | None, _public: str | None, inside: int) -> None:

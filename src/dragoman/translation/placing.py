@@ -12,11 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import islice
 
 from dragoman.translation.spans import Span, Word, plain_words
 
 _LOOKED_AT = 64  # words of siblings that one tag goes around
+_Part = tuple[Span, tuple[Span, ...], bool | None]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,17 @@ class MarkedOutput:
 
     text: str
     words: Sequence[Word] = ()
+
+    def between(self, before: str, after: str) -> MarkedOutput:
+        """Return it with white space around it that stands around the source too."""
+        by = len(before)
+        words = self.words
+        if by:
+            words = [
+                Word(word.start + by, word.end + by, word.probability, tuple((i + by, j + by) for i, j in word.sources))
+                for word in words
+            ]
+        return MarkedOutput(f"{before}{self.text}{after}", words)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +76,7 @@ class Tag:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a tag goes: words `first` to `last` (none if `last` is below), characters `start` to `end` of the output."""
+    """Where a tag goes: words `first` to `last` (none if `last` is below), characters `start` to `end`."""
 
     first: int
     last: int
@@ -81,8 +92,16 @@ def put_tags(root: Tag, source: str, output: MarkedOutput) -> str:
         source: its text.
         output: the translation.
     """
-    places = _Placing(root, source, output).places
-    return "".join(_written(root, output.text, places))
+    if not root.inner:
+        return escape(output.text, quote=False)
+    starts, ends = [], []
+    while len(root.inner) == 1 and not root.texts and not root.inner[0].single:  # all of the text is in it
+        root = root.inner[0]
+        starts.append(root.start)
+        ends.append(root.end)
+    inside = Tag("", 0, ends=len(source), texts=root.texts, inner=root.inner)
+    places = _Placing(inside, source, output).places
+    return "".join([*starts, *_written(inside, output.text, places), *reversed(ends)])
 
 
 class _Placing:
@@ -91,8 +110,7 @@ class _Placing:
     def __init__(self, root: Tag, source: str, output: MarkedOutput) -> None:
         self.text = output.text
         words = [word for word in output.words if 0 <= word.start < word.end <= len(output.text)]
-        given = words or [Word(start, end, 1.0, ()) for start, end in plain_words(output.text)]
-        parts = [part for word in given for part in _without_punctuation(word, output.text)]
+        parts = _parts(words or _plain(output.text), output.text)
         self.words: list[Span] = [span for span, _, _ in parts]
         aligned = any(word.sources for word in words)
         self.first, self.last = _links(parts, source) if aligned else _by_position(source, self.words, len(output.text))
@@ -183,7 +201,15 @@ class _Placing:
         return self.words[left][1] if left >= 0 else least
 
 
-def _without_punctuation(word: Word, text: str) -> Iterator[tuple[Span, tuple[Span, ...], bool | None]]:
+def _plain(text: str) -> list[Word]:
+    return [Word(start, end, 1.0, ()) for start, end in plain_words(text)]
+
+
+def _parts(words: Sequence[Word], text: str) -> list[_Part]:
+    return [part for word in words for part in _without_punctuation(word, text)]
+
+
+def _without_punctuation(word: Word, text: str) -> Iterator[_Part]:
     """The punctuation before a word, the word, and what is after it; whether it is punctuation, None of all in one."""
     written = text[word.start : word.end]
     marks = [not (c.isalnum() or unicodedata.category(c).startswith("M")) for c in written]
@@ -197,13 +223,13 @@ def _without_punctuation(word: Word, text: str) -> Iterator[tuple[Span, tuple[Sp
             yield span, word.sources, is_mark
 
 
-def _links(words: Sequence[tuple[Span, tuple[Span, ...], bool | None]], source: str) -> tuple[list[int], list[int]]:
+def _links(words: Sequence[_Part], source: str) -> tuple[list[int], list[int]]:
     """For each character of the source the first and the last word that come from it; 1 and 0 if none does."""
     first, last = [1] * len(source), [0] * len(source)
     marks = [None if c.isspace() else not c.isalnum() for c in source]
     for number, (_, sources, is_mark) in enumerate(words):
         places = [i for start, end in sources for i in range(max(0, start), min(end, len(source)))]
-        of_kind = [i for i in places if marks[i] is is_mark]
+        of_kind = places if is_mark is None else [i for i in places if marks[i] is is_mark]
         for i in of_kind if of_kind or is_mark else places:
             if marks[i] is not None:
                 first[i] = number if first[i] > last[i] else first[i]
@@ -212,14 +238,17 @@ def _links(words: Sequence[tuple[Span, tuple[Span, ...], bool | None]], source: 
 
 
 def _by_position(source: str, words: Sequence[Span], size: int) -> tuple[list[int], list[int]]:
-    """As `_links`: the word that stands as far from the beginning."""
-    if not words:
-        return [1] * len(source), [0] * len(source)
-    ends = [end for _, end in words]
-    places = ((2 * i + 1) * size / (2 * len(source)) for i in range(len(source)))
-    found = [min(bisect_right(ends, place), len(words) - 1) for place in places]
-    first = [1 if c.isspace() else word for c, word in zip(source, found, strict=True)]
-    return first, [0 if c.isspace() else word for c, word in zip(source, found, strict=True)]
+    """As `_links`: for each word of the source those that stand as far from the beginning, at least one."""
+    first, last = [1] * len(source), [0] * len(source)
+    ends, middles = [end for _, end in words], [(start + end) / 2 for start, end in words]
+    ratio = size / len(source) if source else 0.0
+    spans = [span for span, _, _ in _parts(_plain(source), source)] if words else []
+    for (start, end), (until, _) in zip(spans, [*spans[1:], (len(source), 0)], strict=False):
+        nearest = min(bisect_right(ends, (start + end) / 2 * ratio), len(words) - 1)
+        low = min(nearest, bisect_left(middles, start * ratio))
+        high = max(nearest, bisect_left(middles, until * ratio) - 1)
+        first[start:end], last[start:end] = [low] * (end - start), [high] * (end - start)
+    return first, last
 
 
 def _neighbours(first: Sequence[int], last: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -236,15 +265,14 @@ def _free(taken: Sequence[Span], first: int, last: int) -> Span:
     """The longest part of some words that no sibling has; (1, 0) if there is none."""
     best, start = (1, 0), first
     begin = max(0, bisect_left(taken, (first, first)) - 1)
-    for one, other in islice(taken, begin, begin + _LOOKED_AT):
+    for one, other in taken[begin : begin + _LOOKED_AT]:
         if one > last:
             break
-        if min(one - 1, last) - start > best[1] - best[0]:
+        if one - 1 - start > best[1] - best[0]:
             best = start, one - 1
         start = max(start, other + 1)
     else:
-        if begin + _LOOKED_AT < len(taken):
-            last = min(last, taken[begin + _LOOKED_AT][0] - 1)
+        last = min([last, *(one - 1 for one, _ in taken[begin + _LOOKED_AT : begin + _LOOKED_AT + 1])])
     return (start, last) if last - start > best[1] - best[0] else best
 
 

@@ -53,7 +53,7 @@ class Limits:
     calls: int = 256
     tokens: int = 1 << 18
     wait: float = 8.0
-    searched: int = 10_240
+    searched: int = 2_048
     small: int = 1_536
     slice: float = 0.004
 

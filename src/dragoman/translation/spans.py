@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dragoman.search.outputs import Alternative
-from dragoman.text.tokenizer import SPECIALS, UNK, UNKNOWN_TEXT
+from dragoman.text.tokenizer import SPECIALS, UNKNOWN_TEXT
 from dragoman.translation.results import Translation
 
 Span = tuple[int, int]
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
-_UNKNOWN = SPECIALS[UNK]
+_UNKNOWN = SPECIALS[1]
 _ESCAPED = re.compile("\u241b([_\u241b])")
 # Scripts without blanks between words, and their punctuation: there a word is a piece.
 _UNSPACED = re.compile(
