@@ -229,7 +229,7 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         description="How texts are written alike: none; blanks: spaces for odd blanks, nothing for outer ones and "
         "invisible characters; nfc, nfkc: also Unicode's normal form (of targets at most nfc, unless joint); nmt_nfkc: "
         "SentencePiece's rule.",
-        chosen="nfkc for sources in pieces; for targets, or both in one vocabulary, nfc or blanks if that changes hardly "
+        chosen="nfkc for sources in pieces; for targets, or one vocabulary of both, nfc or blanks if it changes hardly "
         "any target; else none",
         since="0.2.0",
         before="none",

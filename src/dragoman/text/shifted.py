@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -41,21 +40,20 @@ class Stretch(NamedTuple):
 
 
 class Lengths:
-    """The lengths of the texts of pairs, 8 bytes a pair, and where each stands."""
+    """The lengths of the texts of pairs, and where each stands: 12 bytes a pair."""
 
     def __init__(self) -> None:
-        self.source, self.target = array("I"), array("I")
-        self._begun: list[tuple[int, str, int]] = []  # where lines follow each other no longer: index, file, line
-        self._next: tuple[str, int] | None = None
+        self.source, self.target, self._lines = array("I"), array("I"), array("I")
+        self._files: list[tuple[int, str]] = []  # where each begins
 
     def add(self, pairs: Sequence[Pair]) -> None:
         """Take pairs in their order."""
         for pair in pairs:
-            if (pair.file, pair.line) != self._next:
-                self._begun.append((len(self.source), pair.file, pair.line))
-            self._next = pair.file, pair.line + 1
+            if not self._files or self._files[-1][1] != pair.file:
+                self._files.append((len(self.source), pair.file))
             self.source.append(len(pair.source))
             self.target.append(len(pair.target))
+            self._lines.append(pair.line)
 
     def log_ratios(self) -> np.ndarray:
         """Return the logarithm of each ratio of lengths."""
@@ -68,19 +66,14 @@ class Lengths:
     def stretches(self) -> list[Stretch]:
         """Return the stretches that do not belong together, one for each file at most."""
         source, target = self._log(self.source), self._log(self.target)
-        files = [n for n, (_, file, _) in enumerate(self._begun) if n == 0 or self._begun[n - 1][1] != file]
-        bounds = [self._begun[n][0] for n in files] + [len(source)]
+        bounds = [*self._files, (len(source), "")]
         found = []
-        for begin, end in pairwise(bounds):
+        for (begin, file), (end, _) in pairwise(bounds):
             stretch = find_stretch(source[begin:end], target[begin:end])
             if stretch is not None:
-                file, first = self._place(begin + stretch[0])
-                found.append(Stretch(file, first, self._place(begin + stretch[1] - 1)[1]))
+                first, last = (self._lines[begin + place] for place in (stretch[0], stretch[1] - 1))
+                found.append(Stretch(file, first, last))
         return found
-
-    def _place(self, index: int) -> tuple[str, int]:
-        begun, file, line = self._begun[bisect_right(self._begun, index, key=lambda one: one[0]) - 1]
-        return file, line + index - begun
 
 
 def find_stretch(source: np.ndarray, target: np.ndarray) -> tuple[int, int] | None:
