@@ -63,7 +63,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         arguments = (given.model.resolve(), "--port", 0, "--log", "none")
         with Process(*arguments, cwd=Path(folder)) as process:
-            asyncio.run(overload(process.address, 20, 5))
+            asyncio.run(overload(process.address, given.clients, 1))  # what is kept for later is there then
+            time.sleep(7)
             before = _state(process)
             told = asyncio.run(overload(process.address, given.clients, given.each))
             time.sleep(7)  # idle connections are closed by then

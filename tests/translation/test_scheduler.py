@@ -257,6 +257,17 @@ def test_a_small_call_passes_a_large_one(scheduler: Scheduler) -> None:
     document.cancel()
 
 
+def test_small_calls_that_came_before_are_not_held_against_the_next(scheduler: Scheduler) -> None:
+    slow = scheduler.translator.options({"beam_size": 4, "min_length": 60, "max_length": 60})
+    scheduler.submit(["ba ce"]).future.result(60)
+    scheduler._batches[0].spent += 3600.0  # as if there had been an hour of them
+    scheduler._clock = scheduler._virtual(scheduler._batches[0])
+    document = scheduler.submit(small.sentences(200, seed=8), slow)
+    scheduler.submit(["ba ce"]).future.result(60)
+    assert not document.future.done()
+    document.cancel()
+
+
 def test_what_is_wrong_is_said_before_anything_waits(scheduler: Scheduler) -> None:
     with pytest.raises(ConfigError, match="one prefix per text"):
         scheduler.submit(["ba"], prefixes=["", ""])

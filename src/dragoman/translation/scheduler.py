@@ -100,6 +100,7 @@ class Scheduler:
         self._batches = [RunningBatch(self._open, self.limits.searched, self.limits.slice) for _ in range(2)]
         self._calls: dict[int, Call] = {}
         self._tokens = self._done = 0
+        self._clock = 0.0  # how far those have come that are searched: seconds of work, by their shares
         self._closing = False
         self._pid = os.getpid()
         self._finisher = ThreadPoolExecutor(1, thread_name_prefix="dragoman-finish")
@@ -262,6 +263,7 @@ class Scheduler:
         self._end_late()
         if busy := [batch for batch in self._batches if batch.is_busy]:
             batch = min(busy, key=self._virtual)
+            self._clock = max(self._clock, self._virtual(batch))
             before = batch.spent
             batch.advance()
             self.counts.slices += 1
@@ -276,11 +278,10 @@ class Scheduler:
         if call.future.done():
             return
         batch = self._batches[0 if call.cost <= self.limits.small else 1]
-        other = self._batches[1 if batch is self._batches[0] else 0]
-        if not batch.is_busy and other.is_busy:  # time that it did not use is not saved up
+        if not batch.is_busy:  # time that it did not use is not saved up
             small = batch is self._batches[0]
             share, ahead = (SMALL_SHARE, HEAD_START) if small else (1 - SMALL_SHARE, 0.0)
-            batch.spent = max(batch.spent, (self._virtual(other) - ahead) * share)
+            batch.spent = max(batch.spent, (self._clock - ahead) * share)
         try:
             call.tasks = [
                 Task(call.plan, request, partial(self._over, call, place), cost_of(request))
