@@ -158,9 +158,12 @@ def _served(system: str, asked: argparse.Namespace, converted: Path, packages: P
             "--threads", str(asked.threads),
         ],
         "ctranslate2": [python, peers, "ctranslate2", str(asked.run), str(converted), str(port), str(asked.threads)],
-        "libretranslate": [str(VENV / "bin" / "python"), peers, "libretranslate", str(packages.resolve()), str(port)],
+        "libretranslate": [
+            str(VENV / "bin" / "python"), peers, "libretranslate", str(packages.resolve()), str(port),
+            str(asked.threads),
+        ],
     }  # fmt: skip
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), site if system == "ctranslate2" else ""]))
+    path = os.pathsep.join([str(ROOT / "src"), *([site] if system == "ctranslate2" else [])])
     environment = {**os.environ, "PYTHONPATH": path, "SERVE_SITE": site}
     log = (ROOT / "build" / "serve" / f"{system}.log").open("wb")
     process = subprocess.Popen(commands[system], env=environment, stdout=log, stderr=log, cwd=ROOT / "build" / "serve")

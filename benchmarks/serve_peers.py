@@ -1,7 +1,8 @@
 """Services with the same model: Dragoman's, the same one over CTranslate2's batches, and LibreTranslate's.
 
-`serve_peers.py ctranslate2 RUN CONVERTED PORT` and `serve_peers.py libretranslate PACKAGES PORT` are the commands that
-`serve_compare.py` starts.
+`serve_peers.py ctranslate2 RUN CONVERTED PORT THREADS` and `serve_peers.py libretranslate PACKAGES PORT THREADS` are
+the commands that `serve_compare.py` starts. Both have a worker of one thread for each processor: with several threads
+for a batch, which spin where they wait, the two served much less here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class CTranslate2Scheduler:
         import sentencepiece
 
         self._model = ctranslate2.Translator(
-            str(converted), device="cpu", compute_type="int8", inter_threads=1, intra_threads=threads
+            str(converted), device="cpu", compute_type="int8", inter_threads=threads, intra_threads=1
         )
         self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
         self._pool = ThreadPoolExecutor(256)
@@ -80,7 +81,7 @@ async def _nothing() -> None:
     """There is nothing to prepare."""
 
 
-def serve_libretranslate(packages: str, port: str) -> None:
+def serve_libretranslate(packages: str, port: str, threads: str) -> None:
     """Serve with LibreTranslate and its defaults.
 
     Its sentence splitter, a model to download, is left out: it gets its lines whole, which is in its favour.
@@ -88,6 +89,7 @@ def serve_libretranslate(packages: str, port: str) -> None:
     import os
 
     os.environ.update(ARGOS_PACKAGES_DIR=packages, ARGOS_CHUNK_TYPE="MINISBD", ARGOS_COMPUTE_TYPE="int8")
+    os.environ.update(ARGOS_INTER_THREADS=threads, ARGOS_INTRA_THREADS="1")
     from argostranslate import sbd  # pyrefly: ignore[missing-import]
 
     sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]
