@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from dragoman.inspection.ranking import verdict_of
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
 from dragoman.inspection.trace import PARTS, RankedHypothesis, Step, Text, Trace
@@ -230,26 +231,20 @@ def _ranking(trace: Trace) -> Iterator[str]:
         yield f"{line}  {begin}"
         for more in others:
             yield " " * (cells(line) + 2) + more
-    yield from _verdict(trace.ranking, written)
+    yield from _verdict(trace.ranking, written, greedy=trace.search.startswith("greedy"))
 
 
-def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis) -> Iterator[str]:
+def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis, *, greedy: bool) -> Iterator[str]:
     """Whose error it is that the target was not written; without one, what the right-to-left direction changed."""
     wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
     first = max((hypothesis for hypothesis in ranking if hypothesis.found), key=lambda hypothesis: hypothesis.alone)
     if wanted is None:
         line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
-    elif wanted is written:
-        line = "The target is what is written."
-    elif wanted.score > written.score:
-        line = (
-            "The target scores higher than what is written, and was not found: a search error. A wider beam may help."
-        )
     else:
-        line = "What is written scores higher than the target: a model error. No wider beam would help."
+        line = verdict_of(ranking, greedy=greedy)[1]
     if line:
         yield ""
-        yield f"   {line}"
+        yield from _wrapped(line, 3)
 
 
 def _given(step: Step) -> str:
