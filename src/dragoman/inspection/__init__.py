@@ -2,7 +2,9 @@
 
 from dragoman.canvas import Picture
 from dragoman.inspection.explain import explain
+from dragoman.inspection.inspecting import inspect
 from dragoman.inspection.pictures import attention_grid, attention_map
+from dragoman.inspection.record import Inspection
 from dragoman.inspection.shapes import Plan, explain_config, read_model_config
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import (
@@ -22,6 +24,7 @@ from dragoman.inspection.translation import draw_translation
 __all__ = [
     "Candidate",
     "Check",
+    "Inspection",
     "Neighbour",
     "Picture",
     "Plan",
@@ -38,5 +41,6 @@ __all__ = [
     "draw_translation",
     "explain",
     "explain_config",
+    "inspect",
     "read_model_config",
 ]

@@ -32,7 +32,7 @@ _SMALL = 1
 class Arrays:
     """Arrays by name, and the level of each."""
 
-    values: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    values: dict[str, Shaped[np.ndarray, "..."]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, values: Shaped[Tensor, "..."], level: int) -> str:

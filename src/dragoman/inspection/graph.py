@@ -53,9 +53,10 @@ class _Scene:
         kind, inputs, module = self._place(stage.name)
         inputs = [name for name in inputs if name in self.names]
         parameters, rows = self._parameters(stage.name, module)
+        shown = stage.values is not None and stage.name != "probabilities"
         node: dict[str, Any] = {
             "id": stage.name, "kind": kind, "stack": self._stack(stage.name), "layer": stage.layer, "inputs": inputs,
-            "array": None if stage.values is None else stage.name, "axes": list(stage.dims), "shape": list(stage.shape),
+            "array": stage.name if shown else None, "axes": list(stage.dims), "shape": list(stage.shape),
             "formula": stage.what, "parameters": parameters,
         }  # fmt: skip
         if stage.picked:

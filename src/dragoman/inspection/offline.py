@@ -62,14 +62,15 @@ def offline_page(inspection: Inspection, folder: Path = PAGE, *, parameters: boo
     return page.replace("</body>", f"{data}</body>", 1) if "</body>" in page else page + data
 
 
-def inline_frame(inspection: Inspection, *, height: int = 760) -> str:
+def inline_frame(inspection: Inspection, folder: Path = PAGE, *, height: int = 760) -> str:
     """Return the page as a frame of a notebook's cell.
 
     Args:
         inspection: what is shown.
+        folder: of the page's files.
         height: in pixels.
     """
-    page = html.escape(offline_page(inspection), quote=True)
+    page = html.escape(offline_page(inspection, folder), quote=True)
     return f'<iframe srcdoc="{page}" style="width:100%;height:{height}px;border:0" sandbox="allow-scripts"></iframe>'
 
 

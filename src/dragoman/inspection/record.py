@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 from safetensors.numpy import load, save
 
 from dragoman.errors import DataError
@@ -31,7 +32,7 @@ class Inspection:
     """
 
     record: dict[str, Any]
-    arrays: dict[str, np.ndarray[Any, Any]] = field(repr=False)
+    arrays: dict[str, Shaped[np.ndarray, "..."]] = field(repr=False)
 
     def __repr__(self) -> str:
         given, written = self.record["text"], self.record["output"]["text"]
