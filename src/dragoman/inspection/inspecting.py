@@ -113,20 +113,18 @@ def inspect(
     if max_length is not None and max_length > MAX_PIECES:
         expected = f"a max_length of {MAX_PIECES} or less"
         raise ConfigError("so long an output cannot be explained", expected=expected, found=max_length)
-    given = {
-        "beam_size": beam_size, "length_penalty": length_penalty, "length_penalty_formula": length_penalty_formula,
-        "max_length": max_length,
-    }  # fmt: skip
-    options = tuple((name, value) for name, value in given.items() if value is not None)
+    names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
+    given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
+    options = tuple((name, value) for name, value in given if value is not None)
     changes = Changes(tuple((name, int(head)) for name, head in heads_off), causal_mask, padding_mask)
     start = prefix if isinstance(prefix, str) else tuple(prefix)
     question = Question(text, target, start, beside, changes, options, views)
+    if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
+        model = Translator.from_pretrained(model, device=device, engine="module")
     if isinstance(model, Translator):
-        return _finished(*_Translation.of(model, question).record(), None)
+        path = None if model.opened is None else model.opened.directories[0]
+        return _finished(*_Translation.of(model, question).record(), path)
     path = Path(model)
-    if family_of(path) == "transformer":
-        translator = Translator.from_pretrained(path, device=device, engine="module")
-        return _finished(*_Translation.of(translator, question).record(), path)
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
         found = f"a {family_of(path)} model"
         raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=found, hint="leave it out")
