@@ -27,6 +27,7 @@ from dragoman.text.tokenizer import special_tokens
 from dragoman.translation import Translator
 from end_to_end import small
 from inspection.records import check, nodes_of, validator
+from inspection.systems import SYSTEMS, founding_system
 
 TEXT, TARGET = "ba ce di fo gu", "ri pa ne mu"
 LONG = "ba ce di fo gu ha ki lo mu"
@@ -133,6 +134,14 @@ def best_path(found: Inspection) -> list[dict[str, Any]]:
         path.append(events[parent, token])
         parent = path[-1]["id"]
     return path
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_founding_systems_have_records_too(system: str) -> None:
+    torch.manual_seed(2)
+    found = inspect(Translator([founding_system(system)], small.word_pair()), TEXT, TARGET, beam_size=2, max_length=5)
+    check(found)
+    assert len(found.record["model"]["attentions"]) == 3
 
 
 def test_a_causal_model(tmp_path: Path) -> None:

@@ -103,7 +103,10 @@ def norms_of(calls: Sequence[Call], arrays: Arrays, nodes: Mapping[str, dict[str
         for part, weight in (("gain", "weight"), ("bias", "bias")):
             if getattr(norm, weight) is not None:
                 told[part] = f"{call.path}.{weight}"
+                if told[part] not in node["parameters"]:
+                    node["parameters"].append(told[part])
         node["norm"] = told
+        node["kind"] = node["kind"] if node["kind"] == "memory" else "norm"
 
 
 def _node(path: str, nodes: Mapping[str, Any]) -> str:

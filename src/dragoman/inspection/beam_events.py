@@ -14,6 +14,7 @@ from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
 from dragoman.search.sentence import Sentence
 from dragoman.sequences import Direction
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.plan import SearchPlan
 
 _ENDS = "`</s>` finishes a hypothesis only from among the first {size} of all candidates; this is the {rank}th"
@@ -38,6 +39,7 @@ class Event:
         score: the sum with the length penalty or reward, as if it ended here.
         fate: `kept` (it lives on), `pruned`, `finished`, or `left` (alive when the search ended).
         why: the reason, in words.
+        piece: of the token, where a tokenizer was at hand.
     """
 
     step: int
@@ -49,6 +51,7 @@ class Event:
     score: float
     fate: str
     why: str
+    piece: str = ""
 
     @property
     def id(self) -> str:
@@ -153,6 +156,18 @@ class WatchedLine(Line):
         super().append(token, value)
         if ends:
             watch.stop = "`</s>` was the likeliest"
+
+
+def shown_watch(found: Sequence[Hypothesis], watches: Sequence[Watch]) -> Watch:
+    """Return the search that found what is written: not the first one, if that went in circles."""
+    best = found[0].tokens
+    return next((one for one in watches if best in [other.tokens for other in one.found]), watches[0])
+
+
+def with_pieces(events: Sequence[Event], tokenizer: Tokenizer) -> tuple[Event, ...]:
+    """Return candidates with the pieces of their tokens."""
+    pieces = tokenizer.pieces([event.token for event in events])
+    return tuple(replace(event, piece=piece) for event, piece in zip(events, pieces, strict=True))
 
 
 def watched_search(

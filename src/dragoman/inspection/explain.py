@@ -15,6 +15,7 @@ from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
+from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search, with_pieces
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.neighbours import retrievals
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
@@ -35,7 +36,7 @@ from dragoman.language.loading import family_of
 from dragoman.markov import MarkovModel
 from dragoman.memory import KnnModel
 from dragoman.nn import MaskedLM
-from dragoman.search import SearchRequest, search
+from dragoman.search import SearchRequest
 from dragoman.search.request import changed_options
 from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
 from dragoman.text import TokenizerPair
@@ -148,6 +149,12 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     notes += (_BOTH_DIRECTIONS,) if plan.right_to_left_share else ()
     notes += (_IN_CIRCLES,) if again else ()
     trace = subject.trace(read, given, output, search=search_name(options), steps=steps, notes=notes)
+    if options.beam_size > 1:
+        seen, watches = watched_plan(plan, shown_request(plan.request(read_source)))
+        watch = shown_watch(seen, watches)
+        # Another engine may part ways with it where two candidates are as good.
+        beam = watch.events if seen[0].tokens == written else ()
+        trace = replace(trace, beam=with_pieces(beam, tokenizers.target))
     wanted = None if target is None else plan.known([read_source], [shown])[0]
     ranking = ranked_hypotheses(found, wanted, tokenizers.target.decode, options)
     trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, plan.right_to_left_share))
@@ -167,7 +174,7 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
     all_of = options.replace({"n_best": options.beam_size})
-    [found] = search(engine, [shown_request(completer.request(prompt, all_of))])
+    found, watch = watched_search(engine, shown_request(completer.request(prompt, all_of)))
     written = found[0].tokens
     output = framed(tokenizer, completer.text(text, prompt, written), frame_target(written)[1:])
     given = framed(tokenizer, output.text, frame_target(written)[:-1])
@@ -177,7 +184,8 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
     trace = subject.trace(None, given, output, search=search_name(options), steps=steps)
     ranking = ranked_hypotheses(found, None, lambda one: completer.text(text, prompt, one), options)
-    return replace(trace, ranking=ranking, ranked_by=ranked_by(options, 0.0))
+    beam = with_pieces(watch.events, tokenizer) if options.beam_size > 1 else ()
+    return replace(trace, beam=beam, ranking=ranking, ranked_by=ranked_by(options, 0.0))
 
 
 def shown_request(request: SearchRequest) -> SearchRequest:

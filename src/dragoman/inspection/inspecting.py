@@ -14,7 +14,7 @@ from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
 from dragoman.inspection.arrays import OPERANDS, Arrays
-from dragoman.inspection.beam_events import Watch, watched_plan, watched_search
+from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search
 from dragoman.inspection.explain import search_name, shown_request, source_pieces
 from dragoman.inspection.inspecting_texts import inspect_text
 from dragoman.inspection.neighbours import retrievals
@@ -186,7 +186,7 @@ class _Translation:
         tokenizer, model = self.translator.tokenizers.target, self.translator.transformers[0]
         mates = tuple(shown_request(self.plan.request(mate)) for mate in self.mates)
         found, watches = watched_plan(self.plan, self.request, mates)
-        watch = next((one for one in watches[::-1] if _same_outputs(one, found)), watches[0])
+        watch = shown_watch(found, watches)
         written, batch = found[0].tokens, SourceBatch.of([self.source, *self.mates], self.translator.device)
         ids, mask = batch.ids[:1], batch.mask[:1]
         target = self.question.target
@@ -277,10 +277,6 @@ class _Translation:
         kind, sentence = verdict_of(ranking, greedy=self.options.beam_size == 1)
         text = text_facts(tokenizer, self.question.target or "", framed[1:])
         return {**by, "reference": {**text, "steps": told}, "verdict": {"kind": kind, "text": sentence}}
-
-
-def _same_outputs(watch: Watch, found: Sequence[Hypothesis]) -> bool:
-    return {one.tokens for one in watch.found} == {one.tokens for one in found}
 
 
 def _what_if(question: Question, prefix: Sequence[int]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dragoman.inspection.agreement import Model, sizes_of
 from dragoman.inspection.arrays import OPERANDS, Arrays, norms_of
-from dragoman.inspection.beam_events import Watch
+from dragoman.inspection.beam_events import Watch, with_pieces
 from dragoman.inspection.capture import captured
 from dragoman.inspection.graph import graph_of, parameter_names
 from dragoman.inspection.stage import Sides, Stage
@@ -241,15 +241,14 @@ def beam_facts(
         text: makes a string of ids.
     """
     options = watch.request.options
-    pieces = tokenizer.pieces([event.token for event in watch.events])
     events = [
         {
             "id": event.id, "step": event.step, "rank": event.rank, "parent": event.parent, "token": event.token,
-            "piece": piece, "log_probability": round(event.log_probability, 6), "sum": round(event.sum, 6),
+            "piece": event.piece, "log_probability": round(event.log_probability, 6), "sum": round(event.sum, 6),
             "score": round(event.score, 6), **_penalty(event.step, watch.request), "fate": event.fate,
             "why": event.why,
         }
-        for event, piece in zip(watch.events, pieces, strict=True)
+        for event in with_pieces(watch.events, tokenizer)
     ]  # fmt: skip
     final = [
         {

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from dragoman.inspection.beam_events import Event
 from dragoman.inspection.ranking import verdict_of
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
@@ -20,6 +21,9 @@ SHORT = 4
 SQUARE = 24
 # Characters of a known target.
 _TARGET = 48
+# Pieces of a candidate of a beam.
+_PATH = 4
+_FATES = {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}
 _KINDS = {"transformer": "encoder-decoder", "causal": "decoder only", "masked": "encoder only"}
 _CHAPTERS = (
     (f"The ids become vectors (the first {SHORT} numbers of each)", ("source_embedding.", "embedding.")),
@@ -185,6 +189,34 @@ def _steps(trace: Trace) -> Iterator[str]:
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
     yield from _retrieved(trace.steps)
+    yield from _beam(trace.beam)
+
+
+def _beam(events: Sequence[Event]) -> Iterator[str]:
+    """The candidates of each step that live on or are finished, and the best of those that are not."""
+    if not events:
+        return
+    yield ""
+    yield from _wrapped(
+        "The beam: the candidates of each step in the order of their sums of log P, and which one each goes on from; "
+        "▸ lives on, ■ is finished, · is pruned (the best of these alone). The score is what each would be ranked by "
+        "if it ended there.",
+        3,
+    )
+    yield ""
+    pieces: dict[str | None, list[str]] = {None: []}
+    rows = [["", "", "after", "", "log P", "sum", "score"]]
+    pruned: set[int] = set()
+    for event in events:
+        path = pieces[event.id] = [*pieces[event.parent], shown(event.piece)]
+        if event.fate == "pruned":
+            if event.step in pruned:
+                continue
+            pruned.add(event.step)
+        told = " ".join([*(["…"] if len(path) > _PATH else []), *path[-_PATH:]])
+        values = map(number, (event.log_probability, event.sum, event.score))
+        rows.append([event.id, _FATES[event.fate], event.parent or "", told, *values])
+    yield from table(rows, 3, left=4)
 
 
 def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
