@@ -10,8 +10,8 @@ import pytest
 
 from dragoman.cli import make_app
 from dragoman.errors import ConfigError, DataError
-from dragoman.inspection import Inspection
-from dragoman.inspection import inspect as look
+from dragoman.inspector import Inspection
+from dragoman.inspector import inspect as look
 from end_to_end import small
 
 TEXT = "ba ce di"

@@ -42,7 +42,7 @@ def inspect(
     """Look into a model at work. Stages, search and what if, as a page, or as a record for programs."""
     if out is None and not as_json:
         raise typer.BadParameter("give --out page.html, or --json", param_hint="--out")
-    from dragoman.inspection import inspect as look
+    from dragoman.inspector import inspect as look
 
     found = look(
         model, argument_text(text), None if target is None else argument_text(target),

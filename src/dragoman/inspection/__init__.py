@@ -2,9 +2,7 @@
 
 from dragoman.canvas import Picture
 from dragoman.inspection.explain import explain
-from dragoman.inspection.inspecting import inspect
 from dragoman.inspection.pictures import attention_grid, attention_map
-from dragoman.inspection.record import Inspection
 from dragoman.inspection.shapes import Plan, explain_config, read_model_config
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import (
@@ -24,7 +22,6 @@ from dragoman.inspection.translation import draw_translation
 __all__ = [
     "Candidate",
     "Check",
-    "Inspection",
     "Neighbour",
     "Picture",
     "Plan",
@@ -41,6 +38,5 @@ __all__ = [
     "draw_translation",
     "explain",
     "explain_config",
-    "inspect",
     "read_model_config",
 ]

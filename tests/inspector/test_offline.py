@@ -14,8 +14,8 @@ from playwright.sync_api import sync_playwright
 from safetensors.numpy import load
 
 from dragoman.errors import DataError
-from dragoman.inspection.offline import inline_frame, offline_page
-from dragoman.inspection.record import Inspection
+from dragoman.inspector.offline import inline_frame, offline_page
+from dragoman.inspector.record import Inspection
 
 HOSTILE = "</script><script>document.title = 'broken'</script><!-- \u2028 <img src=x onerror=alert(1)>"
 INDEX = """<!doctype html>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,25 @@ from torch import Tensor
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
-from dragoman.inspection.arrays import OPERANDS, Arrays
 from dragoman.inspection.beam_events import watched_search
 from dragoman.inspection.explain import search_name, shown_request
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
-from dragoman.inspection.recording import (
+from dragoman.inspection.stage import Sides
+from dragoman.inspection.subject import encode
+from dragoman.inspection.trace import Step
+from dragoman.inspector.arrays import OPERANDS, Arrays
+from dragoman.inspector.recording import (
     Pass,
     beam_facts,
+    embedding_facts,
     model_facts,
-    ranking_facts,
     search_facts,
     steps_of,
     text_facts,
 )
-from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import encode
-from dragoman.inspection.summaries import flags_of
-from dragoman.inspection.trace import Step
-from dragoman.inspection.what_if import Changes, changed_model
+from dragoman.inspector.summaries import flags_of
+from dragoman.inspector.what_if import Changes, changed_model
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.markov import MarkovModel
 from dragoman.nn import CausalLM, MaskedLM
@@ -107,10 +108,12 @@ def _completion(
         body = Pass(lm, nothing, nothing.bool(), inputs, sides, changes, views).record(arrays)
         logits, facts = serial_logits(lm, nothing, inputs)[0].cpu(), model_facts(lm, "causal")
         facts["engine"], where = "module", "generator"
+        body["embeddings"] = embedding_facts(lm, [("embedding", tokenizer, framed)])
     else:
         logits, where = _log_probabilities(model, inputs), "steps.logits"
         arrays.add(where, logits.clamp(min=torch.finfo(torch.float32).min), OPERANDS)
         body = {"graph": {"nodes": []}, "symbols": {}, "views": [], "summaries": {"heads": [], "coverage": []}}
+        body["embeddings"] = {"source": None, "target": None}
         facts = {
             "family": "markov", "sizes": {"vocab": logits.shape[1]}, "positions": "other", "norm": "none", "tied": {},
             "parameters": 0, "attentions": [], "engine": getattr(model, "kind", "markov"),
@@ -135,7 +138,7 @@ def _completion(
         "steps": steps,
         "beam": beam_facts(watch, found, frame_target(greedy.tokens, tokenizer.specials)[1:], tokenizer, told),
         "ranked_by": ranked_by(request.options, 0.0),
-        "ranking": ranking_facts(ranking),
+        "ranking": [asdict(one) for one in ranking],
         **body,
     }, arrays
 
@@ -173,6 +176,7 @@ def _filling(filler: Filler, text: str, changes: Changes) -> tuple[dict[str, Any
         "ranked_by": "",
         "ranking": [],
         "notes": list(trace.notes),
+        "embeddings": embedding_facts(filler.model, [("embedding", tokenizer, trace.source.ids)]),
         **body,
     }, arrays
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from dragoman.errors import DataError
 from dragoman.files import make_directory, opened, parse_json, write_bytes
-from dragoman.inspection.arrays import ALL, FIRST
+from dragoman.inspector.arrays import ALL, FIRST
 from dragoman.shown import html_table, short
 
 FORMAT = 1
@@ -40,7 +40,7 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         """For notebooks: the page itself where it is there, else a table of the steps."""
-        from dragoman.inspection.offline import PAGE, inline_frame
+        from dragoman.inspector.offline import PAGE, inline_frame
 
         if (PAGE / "index.html").exists():
             return inline_frame(self)
@@ -78,7 +78,7 @@ class Inspection:
         """
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
-            from dragoman.inspection.offline import offline_page
+            from dragoman.inspector.offline import offline_page
 
             write_bytes(path, offline_page(self).encode())
             return path
@@ -105,5 +105,5 @@ class Inspection:
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of `Inspection.record`."""
-    file = resources.files("dragoman.inspection") / "schema" / f"trace-{FORMAT}.schema.json"
+    file = resources.files("dragoman.inspector") / "schema" / f"trace-{FORMAT}.schema.json"
     return json.loads(file.read_text(encoding="utf-8"))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import dragoman
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.inspection.inspecting import inspect
-from dragoman.inspection.record import Inspection, schema
+from dragoman.inspector.inspecting import inspect
+from dragoman.inspector.record import Inspection, schema
 from dragoman.markov import FirstOrder
 from dragoman.memory import make_datastore
 from dragoman.models import build_model, save_pretrained
@@ -26,8 +26,8 @@ from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import special_tokens
 from dragoman.translation import Translator
 from end_to_end import small
-from inspection.records import check, nodes_of, validator
 from inspection.systems import SYSTEMS, founding_system
+from inspector.records import check, nodes_of, validator
 
 TEXT, TARGET = "ba ce di fo gu", "ri pa ne mu"
 LONG = "ba ce di fo gu ha ki lo mu"
@@ -177,6 +177,28 @@ def test_a_markov_model(tmp_path: Path) -> None:
     assert found.record["graph"]["nodes"] == []
     with pytest.raises(ConfigError, match="neither heads nor masks"):
         inspect(tmp_path, "ba", causal_mask=False)
+
+
+def test_embeddings_have_neighbours_and_places() -> None:
+    model = translator(2, tie_embeddings="all")
+    found = inspect(model, TEXT)
+    told = found.record["embeddings"]["source"]
+    assert told["array"] == found.record["embeddings"]["target"]["array"]
+    table = found.arrays[told["array"]].astype(np.float64)
+    unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    for one in told["pieces"]:
+        cosines = unit @ unit[one["id"]]
+        cosines[one["id"]] = -2
+        best = np.sort(cosines)[::-1][:8]
+        assert [value for _, _, value in one["nearest"]] == pytest.approx(best, abs=1e-4)
+        assert [cosines[other] for other, _, _ in one["nearest"]] == pytest.approx(best, abs=1e-4)
+    centred = table - table.mean(0)
+    spread = np.linalg.svd(centred, compute_uv=False) ** 2
+    assert told["explained"] == pytest.approx(spread[:2].sum() / spread.sum(), abs=1e-4)
+    places = np.array([[x, y] for _, _, x, y in told["map"]])
+    rows = centred[[token for token, *_ in told["map"]]]
+    assert (np.linalg.norm(places, axis=1) <= np.linalg.norm(rows, axis=1) + 1e-6).all()
+    assert {token for token, *_ in told["map"]} >= {piece["id"] for piece in found.record["source"]["pieces"]}
 
 
 def test_heads_switched_off_give_nothing_and_others_do_not_notice() -> None:

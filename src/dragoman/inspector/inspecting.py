@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,27 @@ from torch import Tensor
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
-from dragoman.inspection.arrays import OPERANDS, Arrays
 from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search
 from dragoman.inspection.explain import search_name, shown_request, source_pieces
-from dragoman.inspection.inspecting_texts import inspect_text
 from dragoman.inspection.neighbours import retrievals
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses, verdict_of
-from dragoman.inspection.record import FORMAT, Inspection
-from dragoman.inspection.recording import (
+from dragoman.inspection.stage import Sides
+from dragoman.inspection.subject import MAX_PIECES, check_length, checked_text, encode
+from dragoman.inspector.arrays import OPERANDS, Arrays
+from dragoman.inspector.inspecting_texts import inspect_text
+from dragoman.inspector.record import FORMAT, Inspection
+from dragoman.inspector.recording import (
     Pass,
     beam_facts,
     candidate,
+    embedding_facts,
     model_facts,
-    ranking_facts,
     search_facts,
     steps_of,
     text_facts,
 )
-from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import MAX_PIECES, check_length, checked_text, encode
-from dragoman.inspection.summaries import flags_of
-from dragoman.inspection.what_if import Changes, changed_model
+from dragoman.inspector.summaries import flags_of
+from dragoman.inspector.what_if import Changes, changed_model
 from dragoman.language.loading import family_of
 from dragoman.memory.knn import KnnModel
 from dragoman.models.description import read_config
@@ -224,6 +224,10 @@ class _Translation:
             "logits": {"output": "generator" if forced is None else "steps.logits", "decoder_input": "generator"},
             "steps": steps,
             "beam": beam_facts(watch, found, self._greedy(mates), tokenizer, tokenizer.decode),
+            "embeddings": embedding_facts(model, (
+                ("source_embedding", self.translator.tokenizers.source, self.source.framed),
+                ("target_embedding", tokenizer, [*shown, *written]),
+            )),
             **self._judged(found, forced, given, steps, one),
             **body,
         }  # fmt: skip
@@ -263,7 +267,7 @@ class _Translation:
         tokenizer, share = self.translator.tokenizers.target, self.plan.right_to_left_share
         wanted = None if forced is None else self.plan.known([self.source], [forced])[0]
         ranking = ranked_hypotheses(found, wanted, tokenizer.decode, self.options)
-        by = {"ranked_by": ranked_by(self.options, share), "ranking": ranking_facts(ranking)}
+        by = {"ranked_by": ranked_by(self.options, share), "ranking": [asdict(one) for one in ranking]}
         if forced is None:
             return {**by, "reference": None, "verdict": None}
         framed = frame_target(forced)

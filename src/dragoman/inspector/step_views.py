@@ -10,10 +10,10 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dragoman.inspection.agreement import Model
-from dragoman.inspection.arrays import ALL, Arrays
 from dragoman.inspection.capture import Call, captured
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
+from dragoman.inspector.arrays import ALL, Arrays
 from dragoman.nn import CausalLM, Transformer
 
 # Longer outputs have their first steps compared, and the numbers of fewer kept.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError
-from dragoman.inspection.arrays import ALL, OPERANDS
+from dragoman.inspector.arrays import ALL, OPERANDS
 
 if TYPE_CHECKING:
-    from dragoman.inspection.record import Inspection
+    from dragoman.inspector.record import Inspection
 
 PAGE = Path(__file__).parent / "page"
 # Parameters go into a file by default while all arrays together are no larger than this.

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import numpy as np
 
-from dragoman.inspection.record import Inspection, schema
+from dragoman.inspector.record import Inspection, schema
 
 
 @cache

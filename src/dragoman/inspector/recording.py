@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,16 +11,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.agreement import Model, sizes_of
-from dragoman.inspection.arrays import OPERANDS, Arrays, norms_of
 from dragoman.inspection.beam_events import Watch, with_pieces
 from dragoman.inspection.capture import captured
-from dragoman.inspection.graph import graph_of, parameter_names
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
-from dragoman.inspection.step_views import step_views
-from dragoman.inspection.summaries import coverage_of, distribution, head_summaries
-from dragoman.inspection.trace import RankedHypothesis
-from dragoman.inspection.what_if import Changes
+from dragoman.inspector.arrays import OPERANDS, Arrays, norms_of
+from dragoman.inspector.embeddings import embedding_map
+from dragoman.inspector.graph import graph_of, parameter_names
+from dragoman.inspector.step_views import step_views
+from dragoman.inspector.summaries import coverage_of, distribution, head_summaries
+from dragoman.inspector.what_if import Changes
 from dragoman.models import count_parameters
 from dragoman.nn import AttentionPositions, MaskedLM, MultiHeadAttention, PreNorm, SinusoidalPositions, Transformer
 from dragoman.nn.positions import KINDS
@@ -284,6 +284,19 @@ def _penalty(length: int, request: SearchRequest) -> dict[str, Any]:
     return {"length": length, "divisor": round(divisor, 9), "added": 0.0}
 
 
-def ranking_facts(ranking: Sequence[RankedHypothesis]) -> list[dict[str, Any]]:
-    """Return what was finished, and the known target among it, best first."""
-    return [asdict(one) for one in ranking]
+def embedding_facts(
+    model: Model, sides: Sequence[tuple[str, Tokenizer, Sequence[int]]]
+) -> dict[str, dict[str, Any] | None]:
+    """Return maps of the pieces of each side, and the array that has its table.
+
+    Args:
+        model: with tables of embeddings.
+        sides: the name of the embedding's module, the tokenizer, and the ids that were met.
+    """
+    found: dict[str, dict[str, Any] | None] = {"source": None, "target": None}
+    kept = {id(weight): name for name, weight in model.named_parameters()}
+    for home, tokenizer, ids in sides:
+        table = model.get_submodule(f"{home}.tokens").get_parameter("weight")
+        side = "source" if home == "source_embedding" else "target"
+        found[side] = {"array": kept[id(table)], **embedding_map(table, ids, tokenizer)}
+    return found

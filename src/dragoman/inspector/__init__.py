@@ -1,0 +1,7 @@
+"""A model at work as a record: graph, numbers, search and what if, for a page or a program."""
+
+from dragoman.inspector.inspecting import inspect
+from dragoman.inspector.offline import offline_page
+from dragoman.inspector.record import Inspection, schema
+
+__all__ = ["Inspection", "inspect", "offline_page", "schema"]
