@@ -101,7 +101,12 @@ def check_norm(found: Inspection, node: dict[str, Any]) -> None:
     assert np.abs(mean[..., 0] - x.mean(-1)).max() < 1e-4
     assert np.abs(normed.mean(-1)).max() < 1e-4
     assert np.abs((normed * deviation + mean) - x).max() < 1e-3
-    assert np.abs(normed.var(-1) - x.var(-1) / (x.var(-1) + norm["eps"])).max() < 1e-3
+    if norm["formula"] == "√(variance + eps)":
+        assert np.abs(normed.var(-1) - x.var(-1) / (x.var(-1) + norm["eps"])).max() < 1e-3
+    else:
+        size = x.shape[-1] - 1 if "n − 1" in norm["formula"] else x.shape[-1]
+        spread = np.sqrt(((x - mean) ** 2).sum(-1) / size)
+        assert np.abs(deviation[..., 0] - (spread + norm["eps"])).max() < 1e-4
     gain, bias = (1 if norm[part] is None else found.arrays[norm[part]] for part in ("gain", "bias"))
     bias = 0 if norm["bias"] is None else bias
     assert np.abs(normed * gain + bias - found.arrays[node["array"]]).max() < 1e-3

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dragoman
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError
+from dragoman.inspector.conventions import CONVENTIONS, differences
 from dragoman.inspector.inspecting import inspect
 from dragoman.inspector.record import Inspection, schema
 from dragoman.markov import FirstOrder
@@ -243,6 +244,30 @@ def test_padding_is_hidden_unless_its_mask_is_taken_away() -> None:
     check(without)
     assert np.abs(without.arrays["memory"][:, :length] - alone.arrays["memory"]).max() > 1e-2
     assert nodes_of(without)["encoder.layers.0.self_attention.mask"]["removed"] == ["padding"]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("system", CONVENTIONS)
+def test_the_same_weights_by_the_conventions_of_other_systems(system: str, norm: str) -> None:
+    model = translator(2, norm=norm)
+    plain, found = inspect(model, TEXT, TARGET), inspect(model, TEXT, TARGET, convention=system)
+    check(found)
+    wanted = CONVENTIONS[system]
+    assert found.record["model"]["norm"] == ("post" if wanted.post else "pre")
+    apart = [one.stage for one in differences(plain, found)]
+    assert ("source_embedding.tokens" in apart) != wanted.scaled
+    assert ("source_embedding.position_rows" in apart) == (wanted.layout != "interleaved" or wanted.first != 0)
+    first = apart[0] if apart else ""
+    if system == "lsdefine":
+        assert first == "source_embedding.tokens"
+    elif system == "marian":
+        assert first == "source_embedding.position_rows"
+    elif system == "annotated" and norm == "pre":
+        assert first == "encoder.layers.0.self_attention_residual.norm"
+    assert not list(differences(plain, plain))
+    assert not list(differences(plain, inspect(model, TEXT, TARGET)))
+    with pytest.raises(ConfigError, match="no such system"):
+        inspect(model, TEXT, convention="nobody's")
 
 
 def test_a_forced_prefix_is_kept() -> None:

@@ -36,6 +36,9 @@ def inspect(
         bool, typer.Option("--no-padding-mask", help="Let everybody see padding; there is some with --beside.")
     ] = False,
     beside: Annotated[str | None, typer.Option(help="A longer text in the same batch.", metavar="TEXT")] = None,
+    convention: Annotated[
+        str | None, typer.Option(help="The same weights as annotated, jadore, lsdefine, d2l or marian would run them.")
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -48,7 +51,8 @@ def inspect(
         model, argument_text(text), None if target is None else argument_text(target),
         beam_size=beam_size, length_penalty=length_penalty, max_length=max_length, prefix=argument_text(prefix),
         heads_off=[_head(one) for one in head_off or ()], causal_mask=not no_causal_mask,
-        padding_mask=not no_padding_mask, beside=None if beside is None else argument_text(beside), device=device,
+        padding_mask=not no_padding_mask,
+        beside=None if beside is None else argument_text(beside), convention=convention, device=device,
     )  # fmt: skip
     if out is not None:
         found.save(out)

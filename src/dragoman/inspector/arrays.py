@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from dragoman.inspection.capture import Call
 from dragoman.inspection.stage import Stage
+from dragoman.profiles.parts import StdNorm
 
 # What a first view shows; what it is computed from; parameters, and each step by itself.
 FIRST, OPERANDS, ALL = 1, 2, 3
@@ -24,6 +25,7 @@ _FIRST = (
     "target_embedding", "embedding",
 )  # fmt: skip
 _LAST = ("encoder.output", "decoder.output")
+_OUTSIDE = {True: "√(sum of squares / (n − 1)) + eps", False: "√variance + eps"}
 # A parameter of one dimension is small, and asked for with its node.
 _SMALL = 1
 
@@ -78,7 +80,7 @@ def level_of(name: str) -> int:
 def norms_of(calls: Sequence[Call], arrays: Arrays, nodes: Mapping[str, dict[str, Any]]) -> None:
     """Tell of each layer norm what it took, the mean and deviation of each position, and the numbers before the gain.
 
-    The deviation is √(variance + ε): what the difference from the mean is divided by.
+    The deviation is what the difference from the mean is divided by: √(variance + ε), or what another system has.
 
     Args:
         calls: of one pass.
@@ -87,19 +89,23 @@ def norms_of(calls: Sequence[Call], arrays: Arrays, nodes: Mapping[str, dict[str
     """
     for call in calls:
         norm = call.module
-        if not isinstance(norm, nn.LayerNorm) or call.given is None:
+        if not isinstance(norm, (nn.LayerNorm, StdNorm)) or call.given is None:
             continue
         node = nodes.get(_node(call.path, nodes))
         if node is None:
             continue
         x = call.given.detach()
         mean = x.mean(-1, keepdim=True)
-        deviation = (x.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+        if isinstance(norm, StdNorm):
+            deviation = x.std(-1, correction=int(norm.unbiased), keepdim=True) + norm.eps
+        else:
+            deviation = (x.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
         told: dict[str, Any] = {"module": call.path, "input": node["inputs"][0] if node["inputs"] else None}
         told["mean"] = arrays.add(f"{call.path}.mean", mean, FIRST)
         told["deviation"] = arrays.add(f"{call.path}.deviation", deviation, FIRST)
         told["normed"] = arrays.add(f"{call.path}.normed", (x - mean) / deviation, OPERANDS)
-        told |= {"gain": None, "bias": None, "eps": norm.eps}
+        formula = _OUTSIDE[norm.unbiased] if isinstance(norm, StdNorm) else "√(variance + eps)"
+        told |= {"gain": None, "bias": None, "eps": norm.eps, "formula": formula}
         for part, weight in (("gain", "weight"), ("bias", "bias")):
             if getattr(norm, weight) is not None:
                 told[part] = f"{call.path}.{weight}"

@@ -83,6 +83,7 @@ def inspect(
     causal_mask: bool = True,
     padding_mask: bool = True,
     beside: str | None = None,
+    convention: str | None = None,
     views: bool = True,
     device: str = "auto",
 ) -> Inspection:
@@ -102,6 +103,7 @@ def inspect(
         causal_mask: False lets decoder positions see later ones, in the pass over all positions.
         padding_mask: False lets everybody see padding, of which there is some with `beside`.
         beside: a longer text that stands in the same batch.
+        convention: a system whose conventions the same weights follow: annotated, jadore, lsdefine, d2l or marian.
         views: whether each step is computed in three ways: with a cache, as a prefix, and as a row of all positions.
         device: where a directory's model runs.
 
@@ -110,13 +112,11 @@ def inspect(
         DataError: the text is empty or longer than 256 pieces.
         ModelError: there is no model, or it is damaged.
     """
-    if max_length is not None and max_length > MAX_PIECES:
-        expected = f"a max_length of {MAX_PIECES} or less"
-        raise ConfigError("so long an output cannot be explained", expected=expected, found=max_length)
+    _check_length(max_length)
     names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
     given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
     options = tuple((name, value) for name, value in given if value is not None)
-    changes = Changes(tuple((name, int(head)) for name, head in heads_off), causal_mask, padding_mask)
+    changes = Changes(tuple((name, int(head)) for name, head in heads_off), causal_mask, padding_mask, convention)
     start = prefix if isinstance(prefix, str) else tuple(prefix)
     question = Question(text, target, start, beside, changes, options, views)
     if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
@@ -126,9 +126,14 @@ def inspect(
         return _finished(*_Translation.of(model, question).record(), path)
     path = Path(model)
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
-        found = f"a {family_of(path)} model"
-        raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=found, hint="leave it out")
+        raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(path)} model")
     return _finished(*inspect_text(path, text, changes, dict(options), views=views, device=device), path)
+
+
+def _check_length(length: int | None) -> None:
+    if length is not None and length > MAX_PIECES:
+        expected = f"a max_length of {MAX_PIECES} or less"
+        raise ConfigError("so long an output cannot be explained", expected=expected, found=length)
 
 
 def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Inspection:
@@ -290,5 +295,6 @@ def _what_if(question: Question, prefix: Sequence[int]) -> dict[str, Any]:
         "heads_off": [list(one) for one in question.changes.heads],
         "causal_mask": question.changes.causal,
         "padding_mask": question.changes.padding,
+        "convention": question.changes.convention,
         "beside": question.beside,
     }

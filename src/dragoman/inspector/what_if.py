@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
+from dragoman.inspector.conventions import follow
 from dragoman.nn import MultiHeadAttention
 
 M = TypeVar("M", bound=nn.Module)
@@ -25,20 +26,24 @@ class Changes:
         heads: those that are switched off: the dotted path of the attention, and the head's number from 0.
         causal: whether decoder positions are kept from looking at later ones.
         padding: whether everybody is kept from looking at padding.
+        convention: a system whose conventions it follows (`CONVENTIONS`); None leaves its own.
     """
 
     heads: tuple[tuple[str, int], ...] = ()
     causal: bool = True
     padding: bool = True
+    convention: str | None = None
 
 
 def changed_model(model: M, changes: Changes) -> M:
     """Return a model of the same weights, which are shared, that nobody else observes, and that is changed.
 
     Raises:
-        ConfigError: there is no such head.
+        ConfigError: there is no such head or system.
     """
     made = _twin(model)
+    if changes.convention is not None:
+        follow(made, changes.convention)
     attentions = {name: part for name, part in made.named_modules() if isinstance(part, MultiHeadAttention)}
     off: dict[str, set[int]] = {}
     for name, head in changes.heads:
