@@ -71,8 +71,8 @@ def serve_ctranslate2(run: str, converted: str, port: str, threads: str) -> None
     settings: ServeSettings = make_settings(None, {"port": int(port), "log": "none"})
     guard = make_app([run], settings)
     (model,) = guard.context.service.registry.models.values()
-    model._open = lambda: CTranslate2Scheduler(Path(run), Path(converted), int(threads))
-    guard.context.service.registry._prepare_alignments = _nothing
+    vars(model).update(_open=lambda: CTranslate2Scheduler(Path(run), Path(converted), int(threads)))
+    vars(guard.context.service.registry).update(_prepare_alignments=_nothing)
     run_server(guard)
 
 
@@ -81,15 +81,21 @@ async def _nothing() -> None:
 
 
 def serve_libretranslate(packages: str, port: str) -> None:
-    """Serve with LibreTranslate and its defaults. Its sentence splitter, a model to download, is left out: lines it gets
-    whole, which is in its favour."""
+    """Serve with LibreTranslate and its defaults.
+
+    Its sentence splitter, a model to download, is left out: it gets its lines whole, which is in its favour.
+    """
     import os
 
     os.environ.update(ARGOS_PACKAGES_DIR=packages, ARGOS_CHUNK_TYPE="MINISBD", ARGOS_COMPUTE_TYPE="int8")
     from argostranslate import sbd  # pyrefly: ignore[missing-import]
 
     sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]
+    import logging
+
     from libretranslate.main import main  # pyrefly: ignore[missing-import]
+
+    logging.disable(logging.INFO)  # it logs every step of every text
 
     sys.argv = ["libretranslate", "--host", "127.0.0.1", "--port", port, "--disable-web-ui"]
     main()

@@ -24,7 +24,8 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Before", "Bounds", "ConfigDict", "dict", "dict.fromkeys", "Field", "float", "frozenset", "get_args", "lazy_names", "len", "Like",
+    "Before", "BeforeValidator", "Bounds", "ConfigDict", "dict", "dict.fromkeys", "Field", "float", "frozenset",
+    "get_args", "lazy_names", "len", "Like",
     "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "renamed_names", "set", "sorted",
     "str.maketrans", "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip
@@ -44,7 +45,8 @@ VERBS = {
     "Encode", "Estimate", "Explain", "Fill", "Find", "Finish", "Fit", "Generate", "Give", "Go", "Have", "Hold",
     "Import", "Join", "Keep", "Label", "Learn", "Leave", "Let", "Load", "Look", "Make", "Map", "Mark", "Measure",
     "Mix", "Move", "Multiply", "Normalise", "Open", "Pack", "Predict", "Print", "Put", "Raise", "Rank", "Read",
-    "Refuse", "Reorder", "Replace", "Report", "Return", "Run", "Say", "Score", "Search", "See", "Seed", "Serve", "Set", "Show",
+    "Refuse", "Reorder", "Replace", "Report", "Return", "Run", "Say", "Score", "Search", "See", "Seed", "Serve", "Set",
+    "Show",
     "Start", "Take", "Tell", "Test", "Train", "Translate", "Try", "Undo", "Validate", "Verify", "Widen", "Write",
     "Yield",
 }  # fmt: skip

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import DataConfig, TokenizerConfig
 from dragoman.data.filtering import Counts, SeenKeys, drop_texts, encode_pairs
-from dragoman.text import Pair, TokenizerPair
+from dragoman.text import Pair, ReadCounts, TokenizerPair
 
 words = st.lists(st.sampled_from(["a", "b", "C", "!"]), max_size=4).map(" ".join)
 pairs = st.lists(st.builds(Pair, words, words, st.just("f"), st.just(1)), max_size=30)
@@ -43,9 +43,10 @@ def test_each_reason_has_its_count_and_is_said() -> None:
     texts = drop_texts(read, counts, drop_duplicates=True, seen=seen)
     assert [pair.source for pair, _, _ in encode_pairs(texts, TOKENIZERS, data, counts)] == ["a"]
     assert counts.dropped == {"duplicate": 1, "empty": 1, "overlap": 1, "too long": 1, "length ratio": 1}
-    counts.unreadable(2)
+    counts.take_in(ReadCounts(read=9, skipped=2, incomplete=3, headers=1))
     assert str(counts) == (
-        "1 of 8 pairs kept, 1 duplicate, 1 empty, 1 length ratio, 1 overlap, 1 too long, 2 unreadable"
+        "1 of 12 pairs kept, 1 duplicate, 1 empty, 1 header, 1 length ratio, 1 overlap, 1 too long, 2 unreadable, "
+        "3 without one side"
     )
 
 

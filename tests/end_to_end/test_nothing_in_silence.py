@@ -94,6 +94,16 @@ def test_what_was_cut_and_unknown_is_told_once_and_in_json(dragoman: Command, mo
     assert (f"cut at the limit (1 tokens): {cut} of 2" in found.err) == (cut > 0)
 
 
+def test_an_evaluation_tells_the_same(dragoman: Command, model: Path, tmp_path: Path) -> None:
+    source, reference = tmp_path / "s", tmp_path / "t"
+    source.write_text("ba ce\nnew ba\n")
+    reference.write_text("ce ba\nba new\n")
+    found = dragoman("evaluate", model, "--source", source, "--reference", reference, "--set", "max_source_length=1")
+    assert found.status == 0
+    assert "source tokens that the model does not know: 1 of 2, in 1 of 2 (line 2)" in found.err
+    assert "sources longer than 1 tokens, cut there: 2 of 2 (lines 1, 2)" in found.err
+
+
 def test_a_text_may_stand_among_the_arguments(dragoman: Command, model: Path, tmp_path: Path) -> None:
     expected = dragoman("translate", model, stdin=b"ba ce di\n").lines
     assert dragoman("translate", model, "ba ce di").lines == expected

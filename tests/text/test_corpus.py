@@ -96,7 +96,7 @@ def test_skip_drops_the_pair_on_both_sides_and_replace_keeps_it(tmp_path: Path) 
     ("name", "line", "message"),
     [
         ("x.tsv", "one", "found:    1 column$"),
-        ("x.tsv", "a\tb\tc", "found:    3 columns\n.*cut -f1,2"),
+        ("x.tsv", "a\tb\tc", "found:    3 columns\n.*--columns source=1,target=2"),
         ("x.tsv", "", "1 column"),
         ("x.jsonl", "{", "not JSON"),
         ("x.jsonl", "", "not JSON"),
@@ -132,7 +132,7 @@ def test_settings_that_make_no_corpus(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="go in pairs"):
         ParallelCorpus.from_config(DataConfig(source=("a", "b"), target=("c",)))
     with pytest.raises(ConfigError, match="suffix"):
-        ParallelCorpus.from_config(DataConfig(pairs=("a.csv",)))
+        ParallelCorpus.from_config(DataConfig(pairs=("a.xlsx",)))
 
 
 @pytest.mark.parametrize(

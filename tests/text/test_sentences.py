@@ -103,6 +103,10 @@ def test_blanks_between_sentences_are_those_of_the_target() -> None:
         join_text(english, ["a"], "en")
 
 
+def test_nothing_joined_is_nothing() -> None:
+    assert join_text([], [], "en") == ""
+
+
 def test_long_sentences_are_cut_where_they_pause() -> None:
     text = "the cat sleeps, the dog runs; the bird sings and the fish swims"
     assert sentences_of(text, "en", 36) == ["the cat sleeps, the dog runs;", "the bird sings and the fish swims"]

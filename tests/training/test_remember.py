@@ -101,6 +101,17 @@ def test_other_pairs_may_be_given_and_added(run: Path, tmp_path: Path) -> None:
     assert any("with a mean weight" in line for line in lines)
 
 
+def test_columns_of_given_pairs_may_be_named(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain.tsv").write_text("".join(f"w{n} w1\tw2\n" for n in range(9)), encoding="utf-8")
+    rows = "".join(f"{n},w2,w{n} w1\n" for n in range(9))
+    (tmp_path / "table.csv").write_text(f"id,out,in\n{rows}", encoding="utf-8")
+    plain = remember(run, pairs=[tmp_path / "plain.tsv"])
+    named = remember(run, pairs=[tmp_path / "table.csv"], columns={"source": "in", "target": "out"})
+    assert torch.equal(torch.as_tensor(named.states), torch.as_tensor(plain.states))
+    with pytest.raises(DataError, match="3 columns"):
+        remember(run, pairs=[tmp_path / "table.csv"])
+
+
 def test_fuzzy_matches_are_read_with_the_sources_but_never_the_pair_itself(tmp_path: Path) -> None:
     settings = ("training.max_steps=1", "data.fuzzy_matches=2", "model.tie_embeddings=decoder")
     done = train(small_config(tmp_path, "run", *settings), quiet=True)

@@ -189,8 +189,6 @@ def _show(result: Evaluation, name: str, report: Path | None, as_json: bool) -> 
     """Scores and what else was asked for, on standard output and, if asked for, as a report that names the system."""
     from dragoman.evaluation.report import breakdown_tables, markdown_report, worst_text
 
-    for number in result.truncated:
-        tell(f"warning: source {number} is too long and was cut")
     if report is not None:
         page = markdown_report(result.scores, result.breakdown, result.worst, system=_described(result, name))
         with naming(report):

@@ -29,7 +29,16 @@ Source = Annotated[
 ]
 Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
 Pairs = Annotated[
-    list[str] | None, typer.Option(help="Instead, or besides: .tsv with two columns, or .jsonl.", metavar="FILE")
+    list[str] | None,
+    typer.Option(help="Instead, or besides: pairs in .tsv, .csv, .jsonl or .tmx; repeatable.", metavar="FILE"),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Which columns of --pairs are meant: source=2,target=3, or names of the first line, of .jsonl keys or of "
+        "languages: source=German,target=English.",
+        metavar="COLUMNS",
+    ),
 ]
 DevSource = Annotated[
     list[str] | None, typer.Option(help="Held-out sources; split off training if absent.", metavar="FILE")

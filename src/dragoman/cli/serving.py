@@ -13,7 +13,7 @@ from dragoman.cli.options import Device, Engine, Precision, Threads, tell
 def serve(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="Model or run directories.", metavar="MODEL...", show_default=False),
+        typer.Argument(help="Model or run directories.", metavar="MODEL", show_default=False),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; keys are demanded of any but this machine's own.")
@@ -31,7 +31,7 @@ def serve(
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Tell their texts too.")] = False,
     new_key: Annotated[
         str | None,
-        typer.Option(help="Make a key; its hash goes into --keys.", metavar="NAME"),
+        typer.Option(help="Make a key for --keys.", metavar="NAME"),
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="It may reload models.")] = False,
     device: Device = "auto",
@@ -47,8 +47,8 @@ def serve(
         _make_key(new_key, keys, admin)
         return
     given = {
-        "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory, "log": log,
-        "log_texts": log_texts or None, "threads": threads,
+        "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory,
+        "log": log, "log_texts": log_texts or None, "threads": threads,
     }  # fmt: skip
     placed = {"device": device, "engine": engine, "precision": precision}
     given |= {name: value for name, value in placed.items() if value != "auto"}

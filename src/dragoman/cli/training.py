@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.options import (
+    Columns,
     Config,
     DevPairs,
     DevSource,
@@ -40,6 +41,7 @@ def train(
     dev_source: DevSource = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
+    columns: Columns = None,
     text: Text = None,
     dev_text: DevText = None,
     family: Family = None,
@@ -87,6 +89,7 @@ def prepare(
     dev_source: DevSource = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
+    columns: Columns = None,
     text: Text = None,
     dev_text: DevText = None,
     family: Family = None,

@@ -11,6 +11,7 @@ import typer
 from dragoman.cli.metrics import OneMetric, metric_of
 from dragoman.cli.options import (
     BeamSize,
+    Columns,
     DecodingSet,
     Device,
     Engine,
@@ -118,6 +119,7 @@ def remember(
     source: Source = None,
     target: Target = None,
     pairs: Pairs = None,
+    columns: Columns = None,
     dev_source: Annotated[
         list[str] | None,
         typer.Option(
@@ -148,6 +150,7 @@ def remember(
         add=add,
         device=device,
         on_bad_text=on_bad_text,
+        columns=columns,
         report=silent if as_json else print,
     )
     if as_json:

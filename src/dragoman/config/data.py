@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import COUNTED, TRAINED, NotNegative, Paths, PathText, Positive
+from dragoman.config.kinds import COUNTED, TRAINED, Columns, NotNegative, Paths, PathText, Positive
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
@@ -35,11 +35,21 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     )
     pairs: Paths = setting(
         default=(),
-        description="Files of pairs, instead or besides: .tsv with two columns, or .jsonl with source and target.",
+        description="Files of pairs, instead or besides: .tsv, .csv, .jsonl or .tmx, also compressed.",
         flag="--pairs",
         changeable=True,
         files="pairs",
         elsewhere="train_file",
+    )
+    columns: Columns | None = setting(
+        default=None,
+        description="Which columns of files of pairs are meant, source=2,target=3, or source=German,target=English by "
+        "the first line; also keys of .jsonl and languages of .tmx.",
+        chosen="the two that there are",
+        flag="--columns",
+        since="0.2.0",
+        before=None,
+        needs=_PAIRS,
     )
     dev_source: Paths = setting(
         default=(),
@@ -112,7 +122,8 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     )
     source_language: str | None = setting(
         default=None,
-        description="Two-letter code of the source language; guessed from a file's suffix when it is one.",
+        description="Two-letter code of the source language; guessed from a file's suffix when it is one. Of .tmx and "
+        "translations in .jsonl it is what is read.",
         flag="--source-language",
         content=frozenset({"run"}),
         needs=_PAIRS,
@@ -179,11 +190,19 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
 
     def check(self) -> None:
         """See `Section.check`."""
+        if self.columns is not None and not (self.pairs or self.dev_pairs or self.test_pairs or self.prepared):
+            raise ValueError("columns are those of files of pairs (pairs, dev_pairs, test_pairs), and there are none")
         files = (*self.source, *self.pairs, *self.text)
         if self.repeat and len(self.repeat) != len(files):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
         if self.repeat and len(set(files)) < len(files):
             raise ValueError("a training file is named twice; repeat alone says how often it is seen")
+
+    @property
+    def reads_languages(self) -> bool:
+        """Whether the languages may say what of a file is read, for one names those of its texts."""
+        files = (*self.pairs, *self.dev_pairs, *self.test_pairs)
+        return any(kind in path.lower() for path in files for kind in (".tmx", ".jsonl"))
 
     @property
     def repeats(self) -> dict[str, int]:
@@ -205,11 +224,13 @@ class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "
         elsewhere="tgt_subword_type",
         chosen="as kind",
     )
-    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] = setting(
-        default="none",
+    normalize: Literal["none", "blanks", "nfc", "nfkc", "nmt_nfkc"] | None = setting(
+        default=None,
         description="How texts are written alike: none; blanks: spaces for odd blanks, nothing for outer ones and "
         "invisible characters; nfc, nfkc: also Unicode's normal form (of targets at most nfc, unless joint); nmt_nfkc: "
         "SentencePiece's rule.",
+        chosen="nfkc for sources in pieces; for targets, or one vocabulary of both, nfc or blanks if it changes hardly "
+        "any target; else none",
         since="0.2.0",
         before="none",
     )

@@ -12,6 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.text import (
     CorpusReport,
     Pair,
+    PairFormat,
     ParallelCorpus,
     TextCorpus,
     TextReport,
@@ -73,7 +74,7 @@ class Corpora:
         look = text_report if self.is_text else corpus_report
         dev, test = (part if part.files else None for part in (self.dev, self.test))
         drop = {name: getattr(config.data, name) for name in ("drop_duplicates", "drop_overlap")}
-        return look(self.train, dev, test, normalize=config.tokenizer.normalize, **drop)
+        return look(self.train, dev, test, normalize=config.tokenizer.normalize or "chosen", **drop)
 
     def train_tokenizers(self, kept: KeptPairs, config: TrainConfig, report: Callable[[str], None]) -> TokenizerPair:
         """Train tokenizers on what is kept of the training part; those of masked models know `<mask>`."""
@@ -134,11 +135,15 @@ class Corpora:
 
 
 def languages_of(config: TrainConfig) -> tuple[str | None, str | None]:
-    """Return the two-letter codes of source and target, given or guessed from file names; a text has a target only."""
+    """Return the two-letter codes of source and target, given or guessed from names of files or columns; a text has a
+    target only.
+    """
     data = config.data
     if not config.model.learns_pairs:
         return None, data.target_language or guess_language(data.text)
-    return data.source_language or guess_language(data.source), data.target_language or guess_language(data.target)
+    named = PairFormat.from_config(data).codes
+    source = data.source_language or guess_language(data.source) or named[0]
+    return source, data.target_language or guess_language(data.target) or named[1]
 
 
 def _check_sort(config: TrainConfig) -> None:

@@ -44,11 +44,13 @@ class Counts:
         self.read = self.kept = self.split = self.parts = 0
         self.dropped.clear()
 
-    def unreadable(self, count: int) -> None:
-        """Take in lines that the reader skipped."""
-        if count:
-            self.read += count
-            self.dropped["unreadable"] += count
+    def take_in(self, reading: ReadCounts) -> None:
+        """Take in what the reader did not give."""
+        skipped = {"unreadable": reading.skipped, "without one side": reading.incomplete, "header": reading.headers}
+        for reason, count in skipped.items():
+            if count:
+                self.read += count
+                self.dropped[reason] += count
 
     def __str__(self) -> str:
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.dropped.items()))
@@ -187,7 +189,7 @@ class KeptPairs:
         if self._chosen is not None:
             pairs = self._without(pairs, self._chosen)
         yield from drop_texts(pairs, counts, drop_duplicates=self._data.drop_duplicates, seen=self._seen)
-        counts.unreadable(reading.skipped)
+        counts.take_in(reading)
 
     def check_any(self) -> None:
         """Refuse a corpus of which nothing is kept.

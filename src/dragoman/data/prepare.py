@@ -228,7 +228,7 @@ def _build(
     held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
     write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
-    counts["dev"].unreadable(reading.skipped)
+    counts["dev"].take_in(reading)
     lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
     pairs = pairs if corpora.is_text else lengths.watch(pairs)
@@ -336,7 +336,7 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
 
 
 def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:
-    settings = {
+    settings: dict[str, Any] = {
         "format": FORMAT,
         "data": _content(config.data),
         "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
@@ -344,6 +344,8 @@ def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair
         "mask": config.model.family == "masked",
         "is_text": not config.model.learns_pairs,
     }
+    if config.data.reads_languages:
+        settings["languages"] = [config.data.source_language, config.data.target_language]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Res
 from starlette.exceptions import HTTPException
 
 from dragoman.serving.context import Context
+from dragoman.serving.deepl import add_deepl
 from dragoman.serving.documents import Documents
 from dragoman.serving.errors import answer_of
 from dragoman.serving.faults import RequestError, as_request_error
@@ -53,7 +55,9 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await registry.open_all()
+        detecting = asyncio.create_task(asyncio.to_thread(service.detect, "."))  # its model takes a while to read
         yield
+        await detecting
         await context.documents.close(settings.limits.drain_seconds)
         await registry.close()
 
@@ -65,6 +69,7 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     guard = Guard(app, context)
     _add_state(app, context, guard)
     add_libretranslate(app, context)
+    add_deepl(app, context)
     add_own(app, context)
     _add_page(app)
     for kind in (Exception, RequestError, HTTPException):
@@ -81,10 +86,13 @@ def _version() -> str:
 async def _told(request: Request, error: Exception) -> Response:
     """An error, as the interface of its path tells it."""
     if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
         error = RequestError(error.status_code, "http", str(error.detail))
+    else:
+        headers = {}
     told = as_request_error(error)
     status, body = answer_of(request.url.path, told)
-    return JSONResponse(body, status, headers=told.headers)
+    return JSONResponse(body, status, headers=headers | told.headers)
 
 
 def _add_state(app: FastAPI, context: Context, guard: Guard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from dragoman.serving.documents import Documents
+from dragoman.serving.documents import Document, Documents
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated
 from dragoman.serving.keys import Key, Keys
@@ -19,6 +20,7 @@ from dragoman.serving.settings import ServeSettings
 
 NOTES = "dragoman.notes"  # where the notes of a request stand in its scope
 MOST_FIELDS = 1_000
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, perhaps beside its other half
 JSON_TYPES = ("application/json", "text/json")
 Body = TypeVar("Body", bound=BaseModel)
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -77,6 +79,21 @@ class Context:
         self.end(request, job, results)
         return results
 
+    def take_document(self, request: Request, file: Upload, job: Job, key: Key | None) -> Document:
+        """Take an uploaded document, count its characters, and begin to translate it.
+
+        Raises:
+            RequestError: as `Documents.add`, and where the key has used up its characters.
+        """
+        document = self.documents.add(clean(file.name or "document.txt"), file.data, job)
+        try:
+            self.keys.spend(key, document.characters)
+        except RequestError:
+            self.documents.remove(document)
+            raise
+        notes_of(request).characters = document.characters
+        return document
+
     def begin(self, request: Request, job: Job, key: Key | None) -> None:
         """Write down what a request is about to cost.
 
@@ -113,6 +130,9 @@ def parsed(kind: type[Body], fields: Mapping[str, Any]) -> Body:
     Raises:
         RequestError: 422, one is missing, wrong or unknown.
     """
+    for name, value in fields.items():  # before each of a million wrong ones is told
+        if isinstance(value, list) and not all(isinstance(one, str) for one in value):
+            raise RequestError(422, "wrong_value", f"{name}: a list of texts is needed")
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
@@ -145,8 +165,11 @@ async def read_fields(request: Request, *, forms: bool = True, repeated: Sequenc
 async def _read_json(request: Request) -> dict[str, Any]:
     import json
 
+    body = await request.body()
     try:
-        value = json.loads(await request.body())
+        value = json.loads(body.decode("utf-8-sig"))
+        if HALF.search(body):
+            value = json.loads(clean(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         raise RequestError(400, "not_json", "the body is not JSON") from None
     if not isinstance(value, dict):

@@ -38,6 +38,7 @@ class Document:
         total: lines that there are.
         result: the translated file.
         error: what went wrong.
+        begun: when it was first worked on, by the monotonic clock.
         until: when it is forgotten, by the monotonic clock.
     """
 
@@ -51,6 +52,7 @@ class Document:
     total: int = 0
     result: bytes = b""
     error: RequestError | None = None
+    begun: float = 0.0
     until: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -58,6 +60,13 @@ class Document:
         """Return when it is translated, or failed."""
         if self.task is not None:
             await asyncio.wait([self.task])
+
+    @property
+    def seconds_left(self) -> int | None:
+        """Until it is translated, by how long its lines took so far; None where nobody knows."""
+        if self.status != "translating" or not self.done:
+            return None
+        return max(1, round((time.monotonic() - self.begun) / self.done * (self.total - self.done)))
 
     def to_dict(self) -> dict[str, object]:
         """Return what the own interface tells of it."""
@@ -115,8 +124,9 @@ class Documents:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise RequestError(422, "not_utf8", f"the document is not UTF-8 (byte {error.start})") from None
+        self._make_room()
         if len(self._all) >= self._limits.documents:
-            raise RequestError(503, "overloaded", "too many documents are kept already", wait=60)
+            raise RequestError(503, "overloaded", "too many documents are kept already", wait=60.0)
         route = self._service.routes(replace(job, texts=[text[:2_000]]))[0][0]
         stem = PurePath(name).stem[:LONGEST_NAME]
         document = Document(
@@ -154,6 +164,12 @@ class Documents:
         for document in list(self._all.values()):
             self.remove(document)
 
+    def _make_room(self) -> None:
+        """Drop the oldest documents that are translated, where there are as many as may be kept."""
+        over = [one for one in self._all.values() if one.status in ("done", "failed")]
+        for document in over[: max(0, len(self._all) + 1 - self._limits.documents)]:
+            self.remove(document)
+
     def _forget(self) -> None:
         now = time.monotonic()
         for document in [one for one in self._all.values() if one.until < now and one.status in ("done", "failed")]:
@@ -162,7 +178,7 @@ class Documents:
     async def _run(self, document: Document, job: Job) -> None:
         try:
             async with self._one_at_a_time:
-                document.status = "translating"
+                document.status, document.begun = "translating", time.monotonic()
                 document.result = (await self._translated(document, job)).encode("utf-8")
                 document.status = "done"
         except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.serving import libretranslate
+from dragoman.serving import deepl, libretranslate
 from dragoman.serving.faults import RequestError
 
 
@@ -10,7 +10,7 @@ def interface_of(path: str) -> str:
     """Return the name of the interface that a path belongs to."""
     if path.startswith("/v1/"):
         return "v1"
-    if path.startswith("/v2/"):
+    if path.startswith(deepl.PATHS):
         return "deepl"
     if path.startswith(libretranslate.PATHS):
         return "libretranslate"
@@ -25,5 +25,5 @@ def answer_of(path: str, error: RequestError) -> tuple[int, dict[str, object]]:
         own = error.status if error.message.startswith("the body has") else None
         return own or libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
     if interface == "deepl":
-        return error.status, {"message": error.message}
+        return deepl.answer(error)
     return error.status, error.to_dict()

@@ -19,7 +19,9 @@ class RequestError(DragomanError):
         wait: seconds after which it is worth another try, or None.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, hint: str | None = None, wait: float | None = None):
+    def __init__(
+        self, status: int, code: str, message: str, *, hint: str | None = None, wait: int | float | None = None
+    ):
         super().__init__(message, hint=hint)
         self.status, self.code, self.wait = status, code, wait
 
@@ -52,4 +54,4 @@ def as_request_error(error: BaseException) -> RequestError:
         status, code = (422, "wrong_value") if error.file is None else (503, "model_failed")
         return RequestError(status, code, f"{message} ({details})" if details and error.file is None else message)
     logging.getLogger("dragoman.serving").error("a request failed", exc_info=error)
-    return RequestError(503, "failed", "the translation was interrupted by a fault", hint="send it again", wait=1)
+    return RequestError(503, "failed", "the translation was interrupted by a fault", hint="send it again", wait=1.0)

@@ -7,10 +7,12 @@ import contextlib
 import ipaddress
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
+
+from starlette.middleware.cors import CORSMiddleware
 
 from dragoman.serving.context import NOTES, Context, Notes
 from dragoman.serving.errors import answer_of, interface_of
@@ -23,7 +25,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 ALWAYS = ("/livez", "/readyz", "/health", "/metrics")  # answered however much there is to do
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s@/?#\\:\[\]]+))(?::\d{0,5})?", re.IGNORECASE)
 UPLOADS = ("/translate_file", "/v1/documents", "/v2/document")
+METHODS = ("GET", "POST", "DELETE")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -50,9 +54,17 @@ class Guard:
         self.settings, self.metrics = context.settings, context.metrics
         self.is_draining = False
         self.under_way = 0
+        self._busy = 0  # those of them that have come in whole
+        self._held = 0  # bytes of bodies that are coming in
         self._hosts = {name.lower() for name in (*self.settings.hosts, self.settings.host)}
         self._origins = {origin.lower().rstrip("/") for origin in self.settings.origins}
         self._log = logging.getLogger("dragoman.serving.requests")
+        self._entrance: App = self._answer
+        if self._origins:
+            self._entrance = CORSMiddleware(
+                self._answer, allow_origins=sorted(self._origins), allow_methods=METHODS,
+                allow_headers=("Authorization", "Content-Type"), expose_headers=("Retry-After",), max_age=600,
+            )  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; named by ASGI."""
@@ -61,7 +73,7 @@ class Guard:
         elif scope["type"] != "http":
             await self.app(scope, receive, send)
         else:
-            await self._answer(scope, receive, send)
+            await self._entrance(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, started = scope["path"], time.perf_counter()
@@ -69,27 +81,29 @@ class Guard:
         scope[NOTES] = notes = Notes()
         reply = _Reply(send, lambda: self.is_draining)
         self.metrics.begin()
+        rest: Receive | None = receive  # of the body, as long as that was not read whole
         try:
-            self._check(scope, counted)
+            self._check(scope)
             self.under_way += counted
             try:
                 body = await self._body(scope, receive)
-                await self._run(scope, body, receive, reply)
+                rest = None
+                await self._run(scope, body, receive, reply, counted)
             finally:
                 self.under_way -= counted
         except Exception as error:
+            told = as_request_error(error)  # logs what nobody foresaw
             if not reply.status:
-                await self._refuse(scope, reply, as_request_error(error))
-            elif not isinstance(error, asyncio.CancelledError):
-                as_request_error(error)  # logs it
+                await self._refuse(scope, reply, told, rest)
         finally:
             seconds = time.perf_counter() - started
             self.metrics.end(interface_of(path), reply.status or 499, seconds)
             self._tell(scope, notes, reply.status or 499, seconds)
 
-    def _check(self, scope: Scope, counted: bool) -> None:
+    def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0] if len(hosts) == 1 else ""  # of two, others may take the other one
         if not self._is_host(host):
             hint = "name it in the settings of the service: hosts"
             raise RequestError(421, "wrong_host", "this host is not served here", hint=hint)
@@ -97,14 +111,13 @@ class Guard:
         if origin is not None and not self._is_origin(origin.decode("latin-1"), host):
             raise RequestError(403, "wrong_origin", "pages of this origin may not call the service")
         if self.is_draining and scope["path"] not in ("/livez", "/metrics"):
-            raise RequestError(503, "ending", "the service is ending", wait=5)
-        if counted and self.under_way >= self.settings.limits.requests:
-            raise RequestError(503, "overloaded", "too many requests are under way", wait=1)
+            raise RequestError(503, "ending", "the service is ending", wait=5.0)
 
     def _is_host(self, host: str) -> bool:
-        name = urlsplit(f"//{host}").hostname if host else None
-        if name is None:
+        found = HOST.fullmatch(host)
+        if found is None:
             return False
+        name = (found[1] or found[2]).lower()
         if "*" in self._hosts or name in self._hosts or is_loopback(name):
             return True
         # A page of another site can reach us by a name of its own, but not by an address.
@@ -125,6 +138,7 @@ class Guard:
         told = dict(scope["headers"]).get(b"content-length", b"")
         if told.isdigit() and int(told) > most:
             raise too_long
+        most_held = limits.requests * limits.body_bytes + limits.document_bytes
         parts, size = [], 0
         try:
             async with asyncio.timeout(limits.receive_seconds):
@@ -134,17 +148,24 @@ class Guard:
                         raise RequestError(400, "gone", "the request broke off")
                     part = message.get("body", b"")
                     size += len(part)
+                    self._held += len(part)
                     if size > most:
                         raise too_long
+                    if self._held > most_held:
+                        raise _overloaded()
                     parts.append(part)
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
             message = f"the request did not come in within {limits.receive_seconds:g} seconds"
             raise RequestError(408, "too_slow", message) from None
+        finally:
+            self._held -= size
 
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply, counted: bool) -> None:
         """Let the application answer; if the caller goes away meanwhile, its work ends."""
+        if counted and self._busy >= self.settings.limits.requests:  # who sends slowly takes no place from others
+            raise _overloaded()
         gone, given = asyncio.Event(), False
 
         async def feed() -> Message:
@@ -160,6 +181,7 @@ class Guard:
                 pass
             gone.set()
 
+        self._busy += counted
         work = asyncio.ensure_future(self.app(scope, feed, reply))
         watcher = asyncio.ensure_future(watch())
         try:
@@ -171,19 +193,31 @@ class Guard:
             else:
                 await work
         finally:
+            self._busy -= counted
             watcher.cancel()
             work.cancel()
 
-    async def _refuse(self, scope: Scope, reply: _Reply, error: RequestError) -> None:
+    async def _refuse(self, scope: Scope, reply: _Reply, error: RequestError, rest: Receive | None) -> None:
         status, body = answer_of(scope["path"], error)
         data = json.dumps(body, ensure_ascii=False).encode("utf-8")
         headers = [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
-        if status in (408, 413) or error.code == "ending":  # what else is on its way is not read
+        if rest is not None or error.code == "ending":
             headers.append((b"connection", b"close"))
         with contextlib.suppress(OSError):
             await reply({"type": "http.response.start", "status": status, "headers": headers})
-            await reply({"type": "http.response.body", "body": data})
+            await reply({"type": "http.response.body", "body": data, "more_body": rest is not None})
+            if rest is not None:
+                if status != 408:
+                    await self._discard(rest)
+                await reply({"type": "http.response.body", "body": b""})
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read what is still sent: to close before that would reset the connection, and the answer might be lost."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.limits.receive_seconds):
+                while (await receive()).get("more_body"):
+                    pass
 
     def _tell(self, scope: Scope, notes: Notes, status: int, seconds: float) -> None:
         style = self.settings.log
@@ -208,6 +242,10 @@ class Guard:
         texts = [json.dumps(told[name], ensure_ascii=False) for name in ("texts", "outputs") if name in told]
         line = f"{told['time']} {told['method']} {json.dumps(told['path'])[1:-1]} {status} {told['milliseconds']} ms"
         self._log.info(" ".join([line, *filter(None, rest), *texts]))
+
+
+def _overloaded() -> RequestError:
+    return RequestError(503, "overloaded", "too many requests are under way", wait=1.0)
 
 
 class _Reply:

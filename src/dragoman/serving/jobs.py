@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dragoman.search.outputs import Alternative
 from dragoman.text.sentences import Segment
+from dragoman.translation.results import Translation
 from dragoman.translation.spans import Word
 
 Format = Literal["text", "html", "xml"]
@@ -53,23 +53,18 @@ class TranslatedSegment:
 
     Attributes:
         segment: what it was, and the white space around it.
-        text: its output.
-        score: that of the search.
+        output: its translation, with all alternatives.
         words: of the output, where they were asked for.
-        tokens: of the output.
-        token_scores: the log-probability of each, and of the end.
-        source_tokens: as the model read them.
-        alternatives: all outputs, the best first.
     """
 
     segment: Segment
-    text: str
-    score: float
+    output: Translation
     words: tuple[Word, ...] | None
-    tokens: tuple[str, ...]
-    token_scores: tuple[float, ...]
-    source_tokens: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]
+
+    @property
+    def text(self) -> str:
+        """The best output."""
+        return self.output.text
 
 
 @dataclass(frozen=True)

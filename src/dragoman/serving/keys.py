@@ -90,6 +90,7 @@ class Keys:
     def __init__(self, file: Path | None = None) -> None:
         self.file = file
         self.keys = () if file is None else read_keys(file)
+        self.unnamed = 0  # characters of callers without a key
         self.usage: dict[str, Usage] = {key.name: Usage() for key in self.keys}
 
     @property
@@ -123,8 +124,22 @@ class Keys:
         Raises:
             RequestError: 429, they are more than its key allows.
         """
-        if key is not None:
+        if key is None:
+            self.unnamed += characters
+        else:
             self.usage[key.name].spend(key, characters)
+
+    def used(self, key: Key | None) -> tuple[int, int | None]:
+        """Return how many characters a caller used, and how many it may: of this day where its key has a quota.
+
+        Without a quota they are all since the service began, and the second one is None.
+        """
+        if key is None:
+            return self.unnamed, None
+        usage = self.usage[key.name]
+        if key.characters_per_day is None:
+            return usage.total, None
+        return usage.characters if usage.day == int(time.time() // 86_400) else 0, key.characters_per_day
 
 
 def hash_of(key: str) -> str:
@@ -173,6 +188,7 @@ def new_key(file: Path, name: str, *, admin: bool = False) -> str:
     if any(key.name == name for key in keys):
         raise ConfigError("there is a key of this name already", file=file, found=name)
     rows = [key.model_dump(exclude_none=True, exclude_defaults=True) for key in (*keys, added)]
-    write_bytes(file, tomli_w.dumps({"key": rows}).encode("utf-8"))
+    tables = [f"[[key]]\n{tomli_w.dumps(row)}" for row in rows]  # as a list it would be one line, and limits are added
+    write_bytes(file, "\n".join(tables).encode("utf-8"))
     file.chmod(0o600)
     return made

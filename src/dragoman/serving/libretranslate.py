@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -15,12 +16,12 @@ from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job
 from dragoman.serving.names import language_name
 from dragoman.serving.registry import UNKNOWN, best_match
-from dragoman.serving.replies import attachment, described
+from dragoman.serving.replies import described, document_file
 
 TAG = "LibreTranslate"
 PATHS = ("/translate", "/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings", "/suggest")
 # Its words for what we call otherwise.
-STATUSES = {401: 400, 404: 400, 413: 400, 415: 400, 422: 400}
+STATUSES = {401: 400, 404: 400, 409: 400, 413: 400, 415: 400, 422: 400}
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 
 
@@ -124,11 +125,14 @@ def _add_files(app: FastAPI, context: Context) -> None:
             if not isinstance(fields.get(name), str) or not fields[name]:
                 raise _missing(name)
         key = context.caller(request, fields.get("api_key"))
-        context.keys.spend(key, len(file.data))
         job = Job([], fields["source"], fields["target"])
         _check_languages(context, job.source, job.target)
-        document = context.documents.add(clean(file.name), file.data, job)
-        await document.wait()
+        document = context.take_document(request, file, job, key)
+        try:
+            await document.wait()
+        except asyncio.CancelledError:  # the caller has gone, and nobody else knows of it
+            context.documents.remove(document)
+            raise
         if document.error is not None:
             raise document.error
         base = str(request.base_url).rstrip("/")
@@ -137,10 +141,7 @@ def _add_files(app: FastAPI, context: Context) -> None:
     @app.get("/download_file/{name}", tags=[TAG], summary="Fetch a translated document")
     async def download(name: str) -> Response:
         number, _, key = name.partition(".")
-        document = context.documents.get(number, key)
-        if document.status != "done":
-            raise RequestError(404, "not_done", "the document is not translated")
-        return attachment(document.name, document.result)
+        return document_file(context.documents.get(number, key))
 
 
 def _job(context: Context, body: TranslateBody) -> Job:
@@ -159,7 +160,7 @@ def _job(context: Context, body: TranslateBody) -> Job:
         raise RequestError(422, "alternatives", message)
     return Job(
         texts, body.source, body.target,
-        options={"beam_size": max(4, most + 1), "n_best": most + 1} if most else {},
+        options={"beam_size": max(min(4, limits.beam_size), most + 1), "n_best": most + 1} if most else {},
         format="html" if body.format == "html" else "text",
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -16,11 +17,13 @@ from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.registry import Route
-from dragoman.serving.replies import attachment, described
+from dragoman.serving.replies import described, document_file
+from dragoman.translation.spans import spans
 
 Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]
 Name = Annotated[str, Field(max_length=64)]
 TAG = "translation"
+AT_ONCE = 0.2  # seconds in which what is wrong with a request shows
 
 
 class Asked(BaseModel):
@@ -122,20 +125,20 @@ def add_own(app: FastAPI, context: Context) -> None:
         if len(job.texts) != 1 or job.format != "text":
             raise RequestError(422, "one_text", "a stream is of one text without markup")
         context.begin(request, job, key)
-        context.service.routes(job)  # what is wrong is told by the status, as long as that is not sent
-        events = _events(context, request, job, body)
+        events = _events(context, request, job, body, await _begun(context.service.stream(job)))
         return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     @app.post("/v1/alternatives", tags=[TAG], summary="Other words at a place", **described(AlternativesBody))
     async def alternatives(request: Request) -> Response:
         body = parsed(AlternativesBody, await read_fields(request, forms=False))
-        width = min(2 * body.count, context.settings.limits.beam_size)
+        prefix = clean(body.prefix).rstrip()
+        width = min(3 * body.count, context.settings.limits.beam_size)
         job = Job(
             [clean(body.text)], body.source, body.target, body.model, {"beam_size": width, "n_best": width},
-            [clean(body.prefix)], sentences=False,
+            [prefix], sentences=False,
         )  # fmt: skip
         (found,) = await context.translate(request, job, context.caller(request))
-        return JSONResponse({"alternatives": next_words(found, body.prefix, body.count)})
+        return JSONResponse({"alternatives": next_words(found, prefix, body.count)})
 
     @app.post("/v1/detect", tags=[TAG], summary="Tell the language of a text", **described(DetectBody))
     async def detect(request: Request) -> Response:
@@ -159,9 +162,8 @@ def _add_documents(app: FastAPI, context: Context) -> None:
         if not isinstance(file, Upload):
             raise RequestError(422, "no_file", "file: a file is needed")
         pair = parsed(Pair, fields)
-        context.keys.spend(key, len(file.data))
         job = Job([], pair.source or "auto", pair.target, pair.model)
-        document = context.documents.add(clean(file.name or "document.txt"), file.data, job)
+        document = context.take_document(request, file, job, key)
         return JSONResponse({"id": document.id, "key": document.key}, 202)
 
     @app.get("/v1/documents/{name}", tags=["documents"], summary="How far a document is")
@@ -170,17 +172,44 @@ def _add_documents(app: FastAPI, context: Context) -> None:
 
     @app.get("/v1/documents/{name}/result", tags=["documents"], summary="The translated document")
     async def result(request: Request, name: str, key: str = "") -> Response:
-        document = context.documents.get(name, key)
-        if document.error is not None:
-            raise document.error
-        if document.status != "done":
-            raise RequestError(409, "not_done", "the document is not translated yet", wait=1)
-        return attachment(document.name, document.result)
+        return document_file(context.documents.get(name, key))
 
 
-async def _events(context: Context, request: Request, job: Job, body: TranslateBody) -> AsyncIterator[str]:
+async def _begun(found: AsyncIterator[tuple[str, object]]) -> AsyncIterator[tuple[str, object]]:
+    """Raise what goes wrong at once, so that the status tells it, which is sent first; else go on."""
+    begun: list[asyncio.Future[tuple[str, object]]] = [asyncio.ensure_future(anext(found))]
+    await asyncio.wait(begun)
+    if begun[0].exception() is None:
+        begun.append(asyncio.ensure_future(anext(found)))
     try:
-        async for name, value in context.service.stream(job):
+        await asyncio.wait(begun, timeout=AT_ONCE)
+        for one in begun:
+            if one.done():
+                one.result()
+    except BaseException:
+        begun[-1].cancel()
+        raise
+    return _continued(begun, found)
+
+
+async def _continued(
+    begun: list[asyncio.Future[tuple[str, object]]], found: AsyncIterator[tuple[str, object]]
+) -> AsyncIterator[tuple[str, object]]:
+    """What was waited for already, and what comes after it."""
+    try:
+        for one in begun:
+            yield await one
+    finally:
+        begun[-1].cancel()
+    async for event in found:
+        yield event
+
+
+async def _events(
+    context: Context, request: Request, job: Job, body: TranslateBody, found: AsyncIterator[tuple[str, object]]
+) -> AsyncIterator[str]:
+    try:
+        async for name, value in found:
             if isinstance(value, Route):
                 value = _route(value)
             elif isinstance(value, Translated):
@@ -231,13 +260,14 @@ def told_of(one: Translated, *, words: bool = False, tokens: bool = False) -> di
 
 
 def _segment(one: TranslatedSegment, *, words: bool, tokens: bool) -> dict[str, object]:
-    pairs = zip(one.tokens, one.token_scores, strict=False)
+    output = one.output
+    pairs = zip(output.tokens, output.token_scores, strict=False)
     return {
         "source": one.segment.text,
         "before": one.segment.before,
         "after": one.segment.after,
         "text": one.text,
-        "score": _number(one.score),
+        "score": _number(output.score),
         "words": [
             {
                 "start": word.start,
@@ -250,8 +280,8 @@ def _segment(one: TranslatedSegment, *, words: bool, tokens: bool) -> dict[str, 
         if words
         else None,
         "tokens": [{"text": token, "log_probability": _number(score)} for token, score in pairs] if tokens else None,
-        "source_tokens": list(one.source_tokens) if tokens else None,
-        "alternatives": [{"text": other.text, "score": _number(other.score)} for other in one.alternatives],
+        "source_tokens": list(output.source_tokens) if tokens else None,
+        "alternatives": [{"text": other.text, "score": _number(other.score)} for other in output.alternatives],
     }
 
 
@@ -260,26 +290,21 @@ def _number(value: float) -> float | None:
 
 
 def next_words(found: Translated, prefix: str, count: int) -> list[dict[str, object]]:
-    """Return what different outputs go on with after a prefix: the next word, the whole output, its score.
+    """Return what different outputs go on with after a prefix: the next word, its probability, the whole output.
 
     Args:
         found: a translation of one sentence with its alternatives.
-        prefix: what they begin with.
+        prefix: what they begin with, without white space at its end.
         count: words at most.
     """
-    if not found.segments:
-        return []
-    outputs = next((one.alternatives for one in found.segments if one.segment.text), found.segments[0].alternatives)
-    spaced = found.target.partition("-")[0].lower() not in ("zh", "ja", "th", "lo", "km", "my")
     kept: dict[str, dict[str, object]] = {}
-    for other in outputs:
-        rest = other.text[len(prefix.rstrip()) :] if other.text.startswith(prefix.rstrip()) else other.text
-        word = (rest.split() or [""])[0] if spaced else rest.strip()[:1]
-        if word and word not in kept:
-            kept[word] = {
-                "word": word,
-                "text": other.text,
-                "score": _number(other.score),
-                "probability": _number(math.exp(min(0.0, other.log_probability))),
-            }
+    outputs = [(one.output, other) for one in found.segments for other in one.output.alternatives]
+    for output, other in outputs:
+        after = [word for word in spans(output, other) if word.end > len(prefix)]
+        if not after or after[0].start < len(prefix):  # the word before goes on
+            continue
+        word = other.text[after[0].start : after[0].end]
+        if word not in kept:
+            told = {"text": other.text, "score": _number(other.score), "probability": round(after[0].probability, 4)}
+            kept[word] = {"word": word, **told}
     return list(kept.values())[:count]

@@ -7,9 +7,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
@@ -68,8 +69,7 @@ class ServedModel:
         self.bytes = (entry.path / WEIGHTS).stat().st_size
         self.users, self.used = 0, 0.0
         self.scheduler: Scheduler | None = None
-        self.is_retired = False
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[Scheduler] | None = None
 
     @property
     def translator(self) -> Translator | None:
@@ -82,10 +82,18 @@ class ServedModel:
         Raises:
             ModelError: it is gone, or damaged.
         """
-        async with self._opening:
-            if self.scheduler is None:
-                self.scheduler = await asyncio.to_thread(self._open)
+        if self.scheduler is not None:
             return self.scheduler
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._opened())
+        return await asyncio.shield(self._opening)  # who asked may go away; others wait for it too
+
+    async def _opened(self) -> Scheduler:
+        try:
+            self.scheduler = await asyncio.to_thread(self._open)
+            return self.scheduler
+        finally:
+            self._opening = None
 
     def _open(self) -> Scheduler:
         how = self.settings
@@ -105,11 +113,13 @@ class ServedModel:
         threads = self.settings.threads or default_threads()
         return f"{self.name}: {self.source} to {self.target}, {size}, {self.translator.engine}, {threads} threads"
 
-    def close(self, wait: bool = True) -> None:
+    async def close(self, wait: bool = True) -> None:
         """Let its translator go, when the calls that it took on are over, unless `wait` is False."""
-        scheduler, self.scheduler = self.scheduler, None
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+        scheduler, self.scheduler = self.scheduler, None  # whoever asks from now on opens it again
         if scheduler is not None:
-            scheduler.close(wait)
+            await asyncio.to_thread(scheduler.close, wait)
 
 
 class Registry:
@@ -117,6 +127,10 @@ class Registry:
 
     Args:
         settings: with the models.
+
+    Attributes:
+        models: by name.
+        tasks: what is done beside requests.
 
     Raises:
         ConfigError: there is none, or two have one name.
@@ -128,8 +142,9 @@ class Registry:
             raise ConfigError("there is no model to serve", hint="name model directories: dragoman serve runs/demo")
         self.settings = settings
         self.models = self._made()
-        self._room = asyncio.Lock()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._room, self._reloading = asyncio.Lock(), asyncio.Lock()
+        self._retired: list[ServedModel] = []
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def _made(self) -> dict[str, ServedModel]:
         made: dict[str, ServedModel] = {}
@@ -220,12 +235,16 @@ class Registry:
         model.users += 1
         model.used = time.monotonic()
         try:
-            if model.scheduler is None:
-                await self._make_room(model)
-            yield await model.open()
+            while (scheduler := model.scheduler) is None:
+                async with self._room:
+                    await self._make_room(model)
+                    await model.open()
+            yield scheduler
         finally:
             model.users -= 1
             model.used = time.monotonic()
+            if not model.users and self._held() > self._budget:
+                self._later(self._trim())
 
     async def open_all(self) -> None:
         """Open as many models as there is memory for, in their order.
@@ -242,8 +261,7 @@ class Registry:
         for model in self.models.values():
             log.info(model.described())
         log.info("%d MB of memory are in use", memory_in_use() // 1_000_000)
-        self._closing.add(task := asyncio.create_task(self._prepare_alignments()))
-        task.add_done_callback(self._closing.discard)
+        self._later(self._prepare_alignments())
 
     async def _prepare_alignments(self) -> None:
         """Align a word with each open model, so that whoever first asks for words does not wait for PyTorch."""
@@ -256,17 +274,28 @@ class Registry:
     def _budget(self) -> float:
         return float("inf") if self.settings.memory is None else self.settings.memory * 1e6
 
-    async def _make_room(self, wanted: ServedModel) -> None:
-        """Close models that nobody uses, the longest idle first, until another has its place."""
+    def _held(self) -> int:
+        return sum(one.bytes for one in self.models.values() if one.scheduler is not None)
+
+    async def _trim(self) -> None:
         async with self._room:
-            while True:
-                others = [one for one in self.models.values() if one.scheduler is not None and one is not wanted]
-                if not others or sum(one.bytes for one in others) + wanted.bytes <= self._budget:
-                    return
-                idle = [one for one in others if not one.users]
-                if not idle:  # more than the budget for a while is better than an answer that never comes
-                    return
-                await asyncio.to_thread(min(idle, key=lambda one: one.used).close)
+            await self._make_room(None)
+
+    async def _make_room(self, wanted: ServedModel | None) -> None:
+        """Close models that nobody uses, the longest idle first, until another has its place; in turns, by `_room`."""
+        needed = 0 if wanted is None else wanted.bytes
+        while self._held() + needed > self._budget:
+            opened = [one for one in self.models.values() if one.scheduler is not None]
+            idle = [one for one in opened if not one.users]
+            # More than the budget for a while is better than an answer that never comes; one model has always a place.
+            if not idle or (wanted is None and len(opened) == 1):
+                return
+            await min(idle, key=lambda one: one.used).close()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def reload(self) -> list[str]:
         """Open the directories anew; requests that are under way end with the former models. Return their names.
@@ -274,31 +303,36 @@ class Registry:
         Raises:
             ModelError: a directory is damaged or gone; then the former models stay.
         """
-        made = self._made()
-        for name, model in made.items():
-            former = self.models.get(name)
-            if former is not None and former.scheduler is not None:
-                await model.open()
-        former_models, self.models = self.models, made
-        task = asyncio.create_task(self._retire(former_models.values()))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        return list(made)
+        async with self._reloading:
+            made = self._made()
+            try:
+                for name, model in made.items():
+                    if self.models[name].scheduler is not None:
+                        await model.open()
+            except BaseException:
+                self._retire(made)
+                raise
+            former, self.models = self.models, made
+            self._retire(former)
+            return list(made)
 
-    async def _retire(self, models: Iterable[ServedModel]) -> None:
-        waiting = list(models)
-        while waiting:
-            for model in [one for one in waiting if not one.users]:
-                await asyncio.to_thread(model.close)
-                waiting.remove(model)
+    def _retire(self, models: dict[str, ServedModel]) -> None:
+        self._retired += models.values()
+        self._later(self._close_retired())
+
+    async def _close_retired(self) -> None:
+        while self._retired:
+            for model in [one for one in self._retired if not one.users]:
+                self._retired.remove(model)
+                await model.close()
             await asyncio.sleep(0.05)
 
     async def close(self) -> None:
         """Let all models go; what they took on is given up."""
-        for task in list(self._closing):
+        for task in list(self.tasks):
             task.cancel()
-        for model in self.models.values():
-            await asyncio.to_thread(model.close, wait=False)
+        for model in (*self.models.values(), *self._retired):
+            await model.close(wait=False)
 
 
 def memory_in_use() -> int:
@@ -315,8 +349,10 @@ async def try_reload(registry: Registry) -> None:
     log = logging.getLogger("dragoman.serving")
     try:
         log.warning("loaded anew: %s", ", ".join(await registry.reload()))
-    except DragomanError as error:
-        log.error("not loaded anew, the former models stay: %s", error)
+    except Exception as error:
+        # What nobody foresaw is told with its trace.
+        trace = None if isinstance(error, DragomanError) else error
+        log.error("not loaded anew, the former models stay: %s", error, exc_info=trace)
 
 
 def _free_name(path: Path, taken: Iterable[str]) -> str:

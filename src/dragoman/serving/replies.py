@@ -8,6 +8,9 @@ from urllib.parse import quote
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from dragoman.serving.documents import Document
+from dragoman.serving.faults import RequestError
+
 JSON, FORM, FILES = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 ERROR = {
     "type": "object",
@@ -62,6 +65,19 @@ def described(
         status: {"description": meaning, "content": {JSON: {"schema": error}}} for status, meaning in STATUSES.items()
     }
     return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": responses}
+
+
+def document_file(document: Document) -> Response:
+    """Return an answer that a browser saves as a file: what came out of a document.
+
+    Raises:
+        RequestError: it is not translated, or not yet (409).
+    """
+    if document.error is not None:
+        raise document.error
+    if document.status != "done":
+        raise RequestError(409, "not_done", "the document is not translated yet", wait=1.0)
+    return attachment(document.name, document.result)
 
 
 def attachment(name: str, data: bytes) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import sys
@@ -20,14 +21,21 @@ from dragoman.serving.settings import ServeSettings
 
 LONGEST_HEAD = 1 << 16  # bytes before a body
 BACKLOG = 2048
+STALLED = 30.0  # seconds in which a caller reads nothing of an answer until it is given up
+LINGER = 1.0  # seconds in which what is still sent is read, so that a refusal is not lost by a reset
 AFTER = 0.5  # seconds in which those who come late are told so, before nobody answers any more
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP with a deadline for the head of a request, and a limit of its length; bodies have theirs in the guard."""
+    """HTTP with a deadline for the head of a request, a limit of its length, and an end for who does not read answers.
 
-    _deadline: Any = None  # the loop's handle; those of uvloop are of no common class, nor are its transports
-    _head = 0
+    Bodies have their limits in the guard.
+    """
+
+    _deadline: Any = None  # the loop's handles; those of uvloop are of no common class, nor are its transports
+    _reader: Any = None
+    _head = _left = 0
+    _is_refused = False
     seconds = 10.0
 
     def connection_made(self, transport: Any) -> None:
@@ -36,16 +44,58 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._watch_reader(False)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self._await_head()
         if self._deadline is not None:
             self._head += len(data)
         super().data_received(data)
         if self._deadline is not None and self._head > LONGEST_HEAD:
-            self._stop_waiting()
-            self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-            self.transport.close()
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refuse("431 Request Header Fields Too Large", "too_long", "the head of the request is too long")
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse("400 Bad Request", "no_http", "this is no request of HTTP/1.1")
+
+    def _refuse(self, status: str, code: str, message: str) -> None:
+        self._stop_waiting()
+        if self._is_refused:
+            return
+        self._is_refused = True
+        if self.cycle is None or self.cycle.response_complete:  # else another answer is on its way
+            body = json.dumps({"error": {"code": code, "message": message}})
+            head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            self.transport.write(f"{head}connection: close\r\n\r\n{body}".encode())
+        self.loop.call_later(LINGER, self.transport.close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._left = self.transport.get_write_buffer_size()
+        self._watch_reader(True)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._watch_reader(False)
+
+    def _watch_reader(self, on: bool) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+        self._reader = self.loop.call_later(STALLED, self._check_reader) if on else None
+
+    def _check_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left >= self._left:
+            self.transport.abort()
+        else:
+            self._left = left
+            self._watch_reader(True)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -53,7 +103,10 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_waiting()
-        super().on_headers_complete()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > LONGEST_HEAD:
+            self._refuse_head()
+        else:
+            super().on_headers_complete()
 
     def _await_head(self) -> None:
         if self._deadline is None:

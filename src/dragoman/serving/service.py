@@ -194,8 +194,10 @@ class Service:
             while not task.done():
                 await changed.wait()
                 changed.clear()
+                if route.pivot or task.done():  # what comes from the language between is not told
+                    continue
                 state = _state(split, dict(newest), route.target)
-                if state != told and not task.done() and not route.pivot:
+                if state != told:
                     told = state
                     yield "progress", {"stable": state[0], "tentative": state[1]}
             (result,) = task.result()
@@ -225,7 +227,7 @@ async def _search(
     try:
         return await asyncio.wrap_future(call.future)
     except CancelledError:  # of the future, not of this task: the scheduler was closed
-        raise RequestError(503, "closing", "the model was closed", hint="send it again", wait=1) from None
+        raise RequestError(503, "closing", "the model was closed", hint="send it again", wait=1.0) from None
 
 
 def _forced(split: Sequence[Sequence[Segment]], prefixes: Sequence[str] | None) -> list[str] | None:
@@ -244,12 +246,9 @@ def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: Se
     """One text, of its sentences."""
     target = None if model.target == UNKNOWN else model.target
     own = [
-        TranslatedSegment(
-            segment, one.text, one.score, spans(one) if job.words else None, one.tokens, one.token_scores,
-            one.source_tokens, one.alternatives,
-        )
+        TranslatedSegment(segment, one, spans(one) if job.words else None)
         for segment, one in zip(segments, found, strict=True)
-    ]  # fmt: skip
+    ]
     most = max((len(one.alternatives) for one in found), default=1)
     texts = [
         join_text(segments, [one.alternatives[min(rank, len(one.alternatives) - 1)].text for one in found], target)

@@ -33,6 +33,7 @@ from dragoman.text import Tokenizer, guess_language
 from dragoman.text.lines import BadText
 from dragoman.text.unknown import count_unknown
 from dragoman.translation.known import known_hypotheses
+from dragoman.translation.notes import tell_notes
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
@@ -140,6 +141,7 @@ def evaluate(
     checked = check_metrics(metrics, translator.languages.target)
     lines = paced(sources, report, "translated", len(sources))
     results = list(translator.translate_lines(lines, options))
+    tell_notes(results, options, translator.languages.source, report)
     if breakdown and frequencies is None and not isinstance(model, Translator):
         frequencies = training_words(model, translator.tokenizers.target, lowercase=ignore_case(checked))
     return _judge(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dragoman.text.corpus import Pair as Pair
     from dragoman.text.corpus import ParallelCorpus as ParallelCorpus
     from dragoman.text.corpus import guess_language as guess_language
     from dragoman.text.lines import Line as Line
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from dragoman.text.lines import scan_stream as scan_stream
     from dragoman.text.monolingual_report import TextReport as TextReport
     from dragoman.text.monolingual_report import text_report as text_report
+    from dragoman.text.pair import Pair as Pair
+    from dragoman.text.pair_format import PairFormat as PairFormat
     from dragoman.text.report import CorpusReport as CorpusReport
     from dragoman.text.report import corpus_report as corpus_report
     from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer as SentencePieceTokenizer
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "corpus": ("Pair", "ParallelCorpus", "guess_language"),
+        "corpus": ("ParallelCorpus", "guess_language"),
         "lines": ("Line", "ReadCounts", "count_lines", "read_lines", "read_texts", "scan_stream"),
         "monolingual_report": ("TextReport", "text_report"),
+        "pair": ("Pair",),
+        "pair_format": ("PairFormat",),
         "report": ("CorpusReport", "corpus_report"),
         "sentencepiece_tokenizer": ("SentencePieceTokenizer",),
         "text_corpus": ("TextCorpus", "TextLine"),

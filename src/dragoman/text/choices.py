@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dragoman.text.normalization import Normalization, normalizer, plain_blanks
 from dragoman.text.sentencepiece_tokenizer import BASE_ENTRIES
 from dragoman.text.tokenizer import Kind, Tokenizer
 
@@ -21,6 +22,50 @@ MOST_SYMBOLS = 1000
 # Of the pairs most like a source, where they help: measured with 54,000 and 110,583; to search among more takes long.
 MATCHES, FEWEST_TO_MATCH, MOST_TO_MATCH = 2, 50_000, 200_000
 _SAMPLE = 20_000
+_PIECES = ("bpe", "unigram")
+
+
+# Of the targets, a rule that nobody asked for may change so many: outputs are to look like them.
+CHANGED_TARGETS = 0.01
+
+
+@dataclass
+class RuleEffects:
+    """How many lines of one side each rule of normalisation would change, filled by `add`."""
+
+    lines: int = 0
+    changed: Counter[Normalization] = field(default_factory=Counter)
+
+    def add(self, text: str) -> None:
+        """Count one line."""
+        self.lines += 1
+        rules: tuple[Normalization, ...] = ("blanks", "nfc", "nfkc")
+        if text.isascii():  # for which all rules are one
+            self.changed.update(rules if plain_blanks(text) != text else ())
+        else:
+            self.changed.update(rule for rule in rules if normalizer(rule)(text) != text)
+
+    def safe_rule(self) -> Normalization:
+        """Return the strongest rule for targets that changes hardly one."""
+        rules: tuple[Normalization, ...] = ("nfc", "blanks")
+        return next((one for one in rules if self.changed[one] <= CHANGED_TARGETS * self.lines), "none")
+
+
+def choose_rules(
+    kinds: Sequence[Kind], source: RuleEffects, target: RuleEffects, *, joint: bool
+) -> tuple[Normalization, Normalization]:
+    """Return how sources and targets are written alike: nfkc and the safe rule of targets; lists of symbols not at all.
+
+    Measured (`recipes/normalize.py`): clean sources are translated as well, dirty ones as well as clean ones. One
+    vocabulary has one rule, that of the targets.
+    """
+    rules = ("nfkc", target.safe_rule())
+    if joint:
+        rules = (target.safe_rule(),) * 2
+    return (
+        rules[0] if kinds[0] in _PIECES and source.lines else "none",
+        rules[1] if kinds[1] in _PIECES and target.lines else "none",
+    )
 
 
 @dataclass

@@ -86,11 +86,21 @@ class LineNumbers:
 
 @dataclass
 class ReadCounts:
-    """What a reader did, filled in while it reads."""
+    """What a reader did, filled in while it reads.
+
+    Attributes:
+        read: lines or records.
+        replaced: those of them with replaced text.
+        skipped: those of them that were not text and are left out.
+        incomplete: those of them that had not both sides, and are left out.
+        headers: first lines that named columns, which are not among those read.
+    """
 
     read: int = 0
     replaced: int = 0
     skipped: int = 0
+    incomplete: int = 0
+    headers: int = 0
 
 
 def read_lines(path: str | Path, *, on_bad_text: BadText = "stop", counts: ReadCounts | None = None) -> Iterator[Line]:

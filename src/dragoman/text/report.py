@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from dragoman.text.corpus import SUSPICIOUS_LENGTH, SUSPICIOUS_RATIO, Pair
+from dragoman.text.corpus import SUSPICIOUS_LENGTH, SUSPICIOUS_RATIO
 from dragoman.text.keys import skeleton, text_hash
 from dragoman.text.lines import chunks
+from dragoman.text.pair import Pair
+from dragoman.text.pair_format import is_header
+from dragoman.text.shifted import Lengths
 from dragoman.text.side_report import Report, SideReport, SideTally, damage_warnings, side_lines, untrained
 from dragoman.text.sides import SideProfiles
 
 _EXAMPLES = 5
-_COLUMNS = frozenset(("source", "target", "src", "tgt", "trg", "input", "output", "source_text", "target_text"))
-_LANGUAGE = re.compile(
-    "(?:ar|bg|bn|cs|da|de|el|en|es|et|fa|fi|fr|he|hi|hu|id|it|ja|ka|kk|ko|lt|lv|mk|mn|nl|no|pl|pt|ro|ru|sk|sl|sr|sv|sw"
-    "|ta|te|th|tr|uk|ur|uz|vi|zh|cn|jp)(?:[-_][a-z]{2,4})?"
-)
 _CHUNK = 5000
 
 
@@ -43,6 +40,7 @@ class HeldOutReport:
     target_in_train: int
     pair_in_train: int
     swapped: Finding
+    misaligned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,7 @@ class CorpusReport(Report):
         drop_overlap: likewise.
         normalize: the setting of tokenizers, likewise.
         header: a first line that names the columns, and its file.
+        misaligned: stretches of files in which, by their lengths, sources and targets do not belong together.
     """
 
     pairs: int
@@ -80,6 +79,7 @@ class CorpusReport(Report):
     drop_overlap: bool = False
     normalize: str = "none"
     header: str | None = None
+    misaligned: tuple[str, ...] = ()
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.pairs:,} pairs"
@@ -103,8 +103,15 @@ class CorpusReport(Report):
         empty = self.source.empty + self.target.empty
         if empty:
             yield f"{empty:,} lines are empty: their pairs are left out of training"
+        for name, stretches in (("", self.misaligned), *((n, p.misaligned) for n, p in untrained(self.dev, self.test))):
+            for stretch in stretches:
+                yield (
+                    f"{name} sources and targets do not seem to belong together: {stretch}; look for a line that is "
+                    "missing or too many on one side, just before the first of them"
+                ).lstrip()
         if self.header is not None:
-            yield f"the first line looks like a header, not a pair: {self.header}; take it out (tail -n +2)"
+            advice = "skip it with --columns source=1,target=2, in the order that you want"
+            yield f"the first line looks like a header, not a pair: {self.header}; {advice}"
         if self.duplicate_pairs > 0.05 * pairs and not self.drop_duplicates:
             yield f"{self.duplicate_pairs:,} pairs are exact repetitions: consider drop_duplicates"
         if self.copies > 0.05 * pairs:
@@ -154,7 +161,7 @@ def corpus_report(
     tally = _Tally(keys=dev is not None or test is not None)
     for pairs in chunks(train, _CHUNK):
         tally.add(pairs)
-    usual = float(np.median(tally.ratios)) if len(tally.ratios) else 0.0
+    usual = float(np.median(tally.lengths.log_ratios())) if tally.pairs else 0.0
     outliers, swapped = _Finder(), _Finder()
     for pairs in chunks(train, _CHUNK):
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -175,6 +182,7 @@ def corpus_report(
         drop_overlap=drop_overlap,
         normalize=normalize,
         header=tally.header,
+        misaligned=tuple(map(str, tally.lengths.stretches())),
     )
 
 
@@ -186,7 +194,7 @@ class _Tally:
         self.header: str | None = None
         self.source, self.target = SideTally(), SideTally()
         self.profiles = SideProfiles()
-        self.ratios = array("f")
+        self.lengths = Lengths()
         self._sources, self._pairs = array("Q"), array("Q")
         self.keys = Keys() if keys else None
 
@@ -197,7 +205,7 @@ class _Tally:
                 self.header = f"{pair.source!r} and {pair.target!r} ({pair.file})"
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self.profiles.add(sources, targets)
-        self.ratios.extend(_log_ratios(sources, targets).tolist())
+        self.lengths.add(pairs)
         for source, target in zip(sources, targets, strict=True):
             self.source.add(source)
             self.target.add(target)
@@ -214,13 +222,6 @@ class _Tally:
         _, first = np.unique(self._pairs, return_index=True)
         _, targets = np.unique(np.asarray(self._sources)[first], return_counts=True)
         return int((targets > 1).sum())
-
-
-def is_header(source: str, target: str) -> bool:
-    """Return whether two texts name columns, such as `source` and `target`, or `en` and `de`."""
-    names = [text.strip().casefold() for text in (source, target)]
-    known = all(name in _COLUMNS for name in names) or all(_LANGUAGE.fullmatch(name) for name in names)
-    return known and names[0] != names[1]
 
 
 class Keys:
@@ -255,9 +256,10 @@ class _Finder:
 
 
 def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
-    keys, swapped, empty, total = Keys(), _Finder(), [0, 0], 0
+    keys, swapped, lengths, empty, total = Keys(), _Finder(), Lengths(), [0, 0], 0
     for pairs in chunks(held_out, _CHUNK):
         total += len(pairs)
+        lengths.add(pairs)
         for pair in pairs:
             keys.add(pair.source, pair.target)
             empty[0] += not pair.source.strip()
@@ -273,6 +275,7 @@ def _held_out_report(held_out: Iterable[Pair], tally: _Tally) -> HeldOutReport:
         target_in_train=int(np.isin(keys.targets, seen.targets).sum()),
         pair_in_train=int(np.isin(keys.pairs, seen.pairs).sum()),
         swapped=swapped.finding(),
+        misaligned=tuple(map(str, lengths.stretches())),
     )
 
 

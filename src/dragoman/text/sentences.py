@@ -96,7 +96,7 @@ def join_text(segments: Sequence[Segment], outputs: Sequence[str], target: str |
     """
     pairs = list(zip(segments, outputs, strict=True))
     found = []
-    for pair, following in zip(pairs, [*pairs[1:], None], strict=True):
+    for pair, following in zip(pairs, [*pairs[1:], None], strict=False):
         segment, output = pair
         found += [segment.before, output, segment.after if following is None else _gap(*pair, *following, target)]
     return "".join(found)

@@ -121,8 +121,9 @@ def damage_warnings(*sides: SideReport, normalize: str = "none") -> Iterator[str
     for name in ("control characters", "replacement characters"):
         if count := sum(side.oddities.get(name, 0) for side in sides):
             yield f"{count:,} lines have {name}: the text was probably damaged earlier"
-    if normalize != "none":
+    if normalize not in ("none", "chosen"):
         return
+    sides = sides[-1:] if normalize == "chosen" else sides  # that of sources is
     for name in ("invisible characters", "blanks other than the space", "blanks at an end", _NOT_NFC):
         if count := sum(side.oddities.get(name, 0) for side in sides):
             rule = "nfc" if name == _NOT_NFC else "blanks"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.config import DataConfig
-from dragoman.text.corpus import Corpus, Pair
+from dragoman.text.corpus import Corpus
 from dragoman.text.lines import BadText, ReadCounts, scan_lines
+from dragoman.text.pair import Pair
 
 
 class TextLine(Pair):

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import ConfigError
-from dragoman.text.choices import TextStatistics, choose_joint, choose_kind, choose_vocab_size
-from dragoman.text.corpus import Pair
+from dragoman.text.choices import (
+    RuleEffects,
+    TextStatistics,
+    choose_joint,
+    choose_kind,
+    choose_rules,
+    choose_vocab_size,
+)
 from dragoman.text.normalization import Normalization, normalizer, target_normalization
+from dragoman.text.pair import Pair
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from dragoman.text.tokenizer import Kind, Tokenizer, check_symbols
 from dragoman.text.vocabulary import Vocabulary
@@ -28,11 +35,8 @@ def train_sides(
             joined.
         DataError: there is no text.
     """
-    rules = config.normalize, target_normalization(config.normalize)
-    sides, plain = (TextStatistics(), TextStatistics()), [normalizer(rule) for rule in rules]
-    for pair in pairs:
-        sides[0].add(plain[0](pair.source))
-        sides[1].add(plain[1](pair.target))
+    rules, effects = _asked(config), (RuleEffects(), RuleEffects())
+    sides = _statistics(pairs, rules, effects if config.normalize is None else None)
     wanted = (config.kind, config.target_kind or config.kind)
     kinds = [choose_kind(side.sample) if k == "auto" else k for k, side in zip(wanted, sides, strict=True)]
     _check_meant(config, kinds)
@@ -45,16 +49,51 @@ def train_sides(
             found=f"{kinds[0]} for the source, {kinds[1]} for the target",
             hint="set tokenizer.kind, or leave tokenizer.joint unset",
         )
+    if config.normalize is None:
+        rules = choose_rules(kinds, *effects, joint=joint)
+        if any(one.changed[rule] for one, rule in zip(effects, rules, strict=True)):
+            sides = _statistics(pairs, rules)
     if joint:
         both = sides[0].merged(sides[1])
         texts = (text for pair in pairs for text in (pair.source, pair.target))
         tokenizer = _train(kinds[0], texts, both, config, mask, rules[0], together=2)
-        report(f"tokenizer: one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides")
+        size = f"one {tokenizer.kind} vocabulary of {len(tokenizer)} entries for both sides"
+        report(f"tokenizer: {size}{_said(rules[:1], config)}")
         return tokenizer, tokenizer
     source = _train(kinds[0], (pair.source for pair in pairs), sides[0], config, mask, rules[0])
     target = _train(kinds[1], (pair.target for pair in pairs), sides[1], config, mask, rules[1])
-    report(f"tokenizers: {source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)")
+    sizes = f"{source.kind} of {len(source)} entries (source), {target.kind} of {len(target)} (target)"
+    report(f"tokenizers: {sizes}{_said(rules, config)}")
     return source, target
+
+
+def _asked(config: TokenizerConfig) -> tuple[Normalization, Normalization]:
+    """The rules of both sides, if one is asked for; until it is chosen, none."""
+    rule = config.normalize or "none"
+    return rule, target_normalization(rule)
+
+
+def _statistics(
+    pairs: Iterable[Pair],
+    rules: tuple[Normalization, Normalization],
+    effects: tuple[RuleEffects, RuleEffects] | None = None,
+) -> tuple[TextStatistics, TextStatistics]:
+    """Of both sides, as the rules write them; `effects` are filled in by what was read."""
+    source, target = TextStatistics(), TextStatistics()
+    plain = [normalizer(rule) for rule in rules]
+    for pair in pairs:
+        source.add(plain[0](pair.source))
+        target.add(plain[1](pair.target))
+        if effects is not None:
+            effects[0].add(pair.source)
+            effects[1].add(pair.target)
+    return source, target
+
+
+def _said(rules: Sequence[Normalization], config: TokenizerConfig) -> str:
+    """How texts are written alike, where that was chosen."""
+    chosen = config.normalize is None and set(rules) != {"none"}
+    return f"; texts are written alike by {' and '.join(rules)}" if chosen else ""
 
 
 def train_target(
@@ -66,15 +105,17 @@ def train_target(
         ConfigError: the vocabulary size asked for does not hold the characters.
         DataError: there is no text.
     """
-    rule, statistics = target_normalization(config.normalize), TextStatistics()
-    plain = normalizer(rule)
-    for line in lines:
-        statistics.add(plain(line.target))
+    (_, rule), effects = _asked(config), (RuleEffects(), RuleEffects())
+    _, statistics = _statistics(lines, ("none", rule), effects if config.normalize is None else None)
     wanted = config.target_kind or config.kind
     kind = choose_kind(statistics.sample) if wanted == "auto" else wanted
     _check_meant(config, [kind])
+    if config.normalize is None:
+        _, rule = choose_rules((kind, kind), *effects, joint=False)
+        if effects[1].changed[rule]:
+            _, statistics = _statistics(lines, ("none", rule))
     tokenizer = _train(kind, (line.target for line in lines), statistics, config, mask, rule)
-    report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries")
+    report(f"tokenizer: {tokenizer.kind} vocabulary of {len(tokenizer)} entries{_said([rule], config)}")
     return tokenizer
 
 

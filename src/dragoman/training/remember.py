@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
 from dragoman.pace import silent
-from dragoman.text import ParallelCorpus, ReadCounts, TokenizerPair
+from dragoman.text import PairFormat, ParallelCorpus, ReadCounts, TokenizerPair
 from dragoman.text.lines import BadText
 from dragoman.training.precision import choose_precision
 from dragoman.translation.torch_backend import load_models
@@ -37,6 +37,7 @@ def remember(
     add: bool = False,
     device: str = "auto",
     on_bad_text: BadText = "stop",
+    columns: str | Mapping[str, object] | None = None,
     report: Callable[[str], None] = silent,
 ) -> Datastore:
     """Make the datastore of a model directory, in place of the one that is there, or beside what it holds.
@@ -48,7 +49,7 @@ def remember(
         directory: a run or model directory.
         source: files of sources; those that the run was trained on if no files are given.
         target: files of targets, aligned.
-        pairs: .tsv or .jsonl files of pairs.
+        pairs: .tsv, .csv, .jsonl or .tmx files of pairs.
         dev_source: files of held-out sources like those to be translated, which tell how much the datastore is to
             count. If none are given, the held-out pairs of the run do for its own training pairs and for pairs that
             are added to them, without those what is added to keeps its weights, and others get what suited captions.
@@ -56,6 +57,7 @@ def remember(
         add: keep what the datastore holds already.
         device: where the model runs.
         on_bad_text: what a line of a file that is not UTF-8 does: "stop", "replace" or "skip" (its pair is left out).
+        columns: which of `pairs` are meant, as in `data.columns`; where files name languages, the model's if left out.
         report: takes a line of plain text now and then.
 
     Raises:
@@ -64,14 +66,12 @@ def remember(
         DataError: no pair is left of files that were given.
     """
     searching_library()  # before the work, not after it
-    directory = Path(directory)
-    loaded = load_models([directory], device)[0]
+    loaded = load_models([directory := Path(directory)], device)[0]
     model = loaded.model
     assert isinstance(model, Transformer)
-    before = Datastore.load(directory) if add else None
-    if add and before is None:
-        raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
-    read = partial(_read, tokenizers := load_tokenizers(directory, loaded.config), report, on_bad_text)
+    before = _before(directory) if add else None
+    form = PairFormat.of(columns, loaded.languages.source, loaded.languages.target)
+    read = partial(_read, tokenizers := load_tokenizers(directory, loaded.config), report, on_bad_text, form)
     known = read(source, target, pairs) if source or target or pairs else None
     held_out = read(dev_source, dev_target, ()) if dev_source or dev_target else []
     if known is None or (add and not held_out):
@@ -86,6 +86,14 @@ def remember(
     made = make_datastore(model.eval(), known, directory, like=before, autocast=cast, report=report)
     fit_and_save(model, made, held_out, directory, autocast=cast, report=report)
     return made
+
+
+def _before(directory: Path) -> Datastore:
+    """The datastore to add to."""
+    found = Datastore.load(directory)
+    if found is None:
+        raise ModelError("there is no datastore to add to", file=directory, hint="leave --add out")
+    return found
 
 
 def _cast(loaded: Pretrained) -> Autocast:
@@ -133,6 +141,7 @@ def _read(
     tokenizers: TokenizerPair,
     report: Callable[[str], None],
     on_bad_text: BadText,
+    form: PairFormat,
     source: Sequence[str | Path],
     target: Sequence[str | Path],
     pairs: Sequence[str | Path],
@@ -140,13 +149,13 @@ def _read(
     counts, reading, matching, known = Counts(unit="pairs"), ReadCounts(), tokenizers.matching, []
     for corpus in (
         ParallelCorpus.from_files(source, target, on_bad_text=on_bad_text),
-        ParallelCorpus.from_pairs(pairs, on_bad_text=on_bad_text),
+        ParallelCorpus.from_pairs(pairs, on_bad_text=on_bad_text, form=form),
     ):
         filled = drop_texts(corpus.read(reading), counts)
         plain = tokenizers.without_matches()
         for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
             known.append((ids if matching is None else matching.source_of(ids, but_equal=True).joined, labels))
-    counts.unreadable(reading.skipped)
+    counts.take_in(reading)
     report(f"pairs: {counts}")
     if not known:
         raise DataError("no pair is left", file=[*source, *pairs][0])

@@ -43,7 +43,7 @@ def train(
         config: all settings in one object; those left at None are chosen from the corpus and the device.
         source: source lines.
         target: target lines, one for each.
-        pairs: instead, or besides: .tsv or .jsonl files, or (source, target) tuples.
+        pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
         dev_target: held-out target lines.
         dev_pairs: held-out pairs, instead or besides.

@@ -42,10 +42,11 @@ class Markup:
         ignore_tags: elements whose content is not translated.
         splitting_tags: elements at which a text begins or ends.
         non_splitting_tags: elements that stand inside a text.
+        collapse: make each run of white space in `texts` one blank; None does so in HTML.
         outline_detection: of XML: find out which elements are inline; if not, all are but `splitting_tags`.
 
     Attributes:
-        texts: in order, entities resolved; in HTML each run of white space is one blank.
+        texts: in order, entities resolved.
 
     Raises:
         DataError: XML is not well-formed, or declares entities.
@@ -59,6 +60,7 @@ class Markup:
         ignore_tags: Collection[str] = (),
         splitting_tags: Collection[str] = (),
         non_splitting_tags: Collection[str] = (),
+        collapse: bool | None = None,
         outline_detection: bool = True,
     ) -> None:
         self._kind = kind
@@ -69,7 +71,8 @@ class Markup:
         blocks = _BLOCKS if kind == "html" else _outline(found) if outline_detection else frozenset[str]()
         self._blocks = (blocks - inline) | splitting
         self._parts: list[str | _Flow] = []
-        self._flow = _Flow(kind)
+        self._collapses = kind == "html" if collapse is None else collapse
+        self._flow = _Flow(self._collapses)
         self._read(found)
         self.texts: list[str] = [part.text for part in self._parts if isinstance(part, _Flow)]
 
@@ -110,7 +113,7 @@ class Markup:
 
     def _end_text(self, raw: str) -> None:
         self._parts += [*self._flow.parts(), raw]
-        self._flow = _Flow(self._kind)
+        self._flow = _Flow(self._collapses)
 
     def _kept(self, found: Sequence[Token]) -> dict[int, int]:
         """By the places of start tags whose content is not translated those of their end tags."""
@@ -138,8 +141,8 @@ class Markup:
 class _Flow:
     """What stands between two block elements: a text, and the tags in it."""
 
-    def __init__(self, kind: Kind) -> None:
-        self._collapses = kind == "html"
+    def __init__(self, collapses: bool) -> None:
+        self._collapses = collapses
         self._before = self._after = ""  # white space
         self._raw: list[str] = []
         self._pieces: list[str] = []

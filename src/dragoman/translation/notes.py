@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.config import DecodingConfig
 from dragoman.text.lines import LineNumbers
@@ -73,3 +73,14 @@ class Notes:
             yield f"{why}: {told('script')}"
         elif 2 * found["strange"].count > counts["lines"]:
             yield "half or more of most lines is unknown to the model: is this the language that it translates from?"
+
+
+def tell_notes(
+    results: Iterable[Translation], options: DecodingConfig, language: str | None, tell: Callable[[str], None]
+) -> None:
+    """Tell, in a warning for each thing, what was cut, unknown or in another language in all of some translations."""
+    notes = Notes(options, language)
+    for number, result in enumerate(results, 1):
+        notes.add(number, result)
+    for line in notes.lines():
+        tell(f"warning: {line}")

@@ -53,7 +53,7 @@ class Limits:
     calls: int = 256
     tokens: int = 1 << 18
     wait: float = 8.0
-    searched: int = 10_240
+    searched: int = 2_048
     small: int = 1_536
     slice: float = 0.004
 
@@ -241,12 +241,11 @@ class Scheduler:
                     return
             except BaseException as error:
                 self.counts.healed += 1
-                cause = error if isinstance(error, Exception) else RuntimeError(f"the search was stopped: {error!r}")
                 for batch in self._batches:
                     batch.reset()
                 for call in list(self._calls.values()):
                     if any(task.has_begun for task in call.tasks):
-                        self._drop(call, cause)
+                        self._drop(call, _as_exception(error))
 
     def _turn(self) -> bool:
         """Take what came, then let one batch go on; return whether that was the end."""
@@ -282,14 +281,17 @@ class Scheduler:
             small = batch is self._batches[0]
             share, ahead = (SMALL_SHARE, HEAD_START) if small else (1 - SMALL_SHARE, 0.0)
             batch.spent = max(batch.spent, (self._virtual(other) - ahead) * share)
-        tasks = deque(
-            Task(call.plan, request, partial(self._over, call, place), cost_of(request))
-            for place, request in enumerate(call.requests)
-            if request is not None
-        )
-        call.tasks = list(tasks)
-        if tasks:
-            batch.add(tasks)
+        try:
+            call.tasks = [
+                Task(call.plan, request, partial(self._over, call, place), cost_of(request))
+                for place, request in enumerate(call.requests)
+                if request is not None
+            ]
+        except BaseException as error:
+            self._drop(call, _as_exception(error))
+            return
+        if call.tasks:
+            batch.add(deque(call.tasks))
         else:
             self._finish(call)
 
@@ -360,8 +362,13 @@ class Scheduler:
 def _settle(call: Call) -> None:
     try:
         _set(call.future, result=call.translations())
-    except Exception as error:
-        _set(call.future, error=error)
+    except BaseException as error:
+        _set(call.future, error=_as_exception(error))
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """An error that ends a call, and not the thread of whoever waits for it."""
+    return error if isinstance(error, Exception) else RuntimeError(f"the search was stopped: {error!r}")
 
 
 def _set(

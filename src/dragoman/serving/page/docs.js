@@ -79,6 +79,9 @@ async function show() {
       byTag.get(tag).push([method, path, operation]);
     }
   }
+  const last = byTag.get("service");
+  byTag.delete("service");
+  if (last) byTag.set("service", last);
   place.replaceChildren();
   const list = element("ul");
   for (const [tag, operations] of byTag) {
