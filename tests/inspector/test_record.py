@@ -240,6 +240,8 @@ def test_padding_is_hidden_unless_its_mask_is_taken_away() -> None:
     assert np.abs(beside.arrays["memory"][:, :length] - alone.arrays["memory"]).max() < 1e-4
     assert beside.record["output"] == alone.record["output"]
     assert nodes_of(beside)["encoder.layers.0.self_attention.mask"]["padding"] == [6, 7, 8, 9]
+    assert beside.record["notes"] == []
+    assert "no padding" in inspect(model, TEXT, beside="ba").record["notes"][0]
     without = inspect(model, TEXT, beside=LONG, padding_mask=False)
     check(without)
     assert np.abs(without.arrays["memory"][:, :length] - alone.arrays["memory"]).max() > 1e-2

@@ -24,8 +24,8 @@ from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
-    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect, average,
-    info, plot, bundle, settings, serve, demo,
+    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
+    average, info, plot, bundle, settings, serve, demo,
 )  # fmt: skip
 
 

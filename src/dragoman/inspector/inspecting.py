@@ -45,6 +45,8 @@ from dragoman.text.tokenizer import SPECIALS
 from dragoman.translation import Translator
 from dragoman.translation.plan import SearchPlan
 
+_NO_PADDING = "The text in the same batch is no longer than this one, so that there is no padding."
+
 
 @dataclass(frozen=True)
 class Question:
@@ -229,6 +231,7 @@ class _Translation:
             "logits": {"output": "generator" if forced is None else "steps.logits", "decoder_input": "generator"},
             "steps": steps,
             "beam": beam_facts(watch, found, self._greedy(mates), tokenizer, tokenizer.decode),
+            "notes": [_NO_PADDING] if self.mates and not padding else [],
             "embeddings": embedding_facts(model, (
                 ("source_embedding", self.translator.tokenizers.source, self.source.framed),
                 ("target_embedding", tokenizer, [*shown, *written]),
