@@ -17,9 +17,9 @@ from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated
 from dragoman.serving.keys import Key
-from dragoman.serving.names import language_name
 from dragoman.serving.registry import UNKNOWN
 from dragoman.serving.replies import described, document_file
+from dragoman.text.languages import language_name
 from dragoman.text.sentences import base_language
 
 TAG = "DeepL"

@@ -14,9 +14,9 @@ from dragoman.serving.detect import Detected
 from dragoman.serving.documents import SUFFIXES
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job
-from dragoman.serving.names import language_name
 from dragoman.serving.registry import UNKNOWN, best_match
 from dragoman.serving.replies import described, document_file
+from dragoman.text.languages import language_name
 
 TAG = "LibreTranslate"
 PATHS = ("/translate", "/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings", "/suggest")

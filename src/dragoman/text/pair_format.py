@@ -11,20 +11,8 @@ from dragoman.config import DataConfig
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.config.kinds import columns_text, read_columns
 from dragoman.errors import ConfigError
+from dragoman.text.languages import LANGUAGE_NAMES
 
-# What headers of columns call languages, by their codes.
-_LANGUAGES = {
-    "ar": "arabic", "bg": "bulgarian", "bn": "bengali", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
-    "en": "english", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
-    "fr": "french", "ga": "irish", "gu": "gujarati", "he": "hebrew", "hi": "hindi", "hr": "croatian",
-    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "is": "icelandic", "it": "italian", "ja": "japanese",
-    "ka": "georgian", "kk": "kazakh", "km": "khmer", "ko": "korean", "lt": "lithuanian", "lv": "latvian",
-    "mk": "macedonian", "mn": "mongolian", "ms": "malay", "my": "burmese", "ne": "nepali", "nl": "dutch",
-    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sk": "slovak",
-    "sl": "slovenian", "sq": "albanian", "sr": "serbian", "sv": "swedish", "sw": "swahili", "ta": "tamil",
-    "te": "telugu", "th": "thai", "tr": "turkish", "uk": "ukrainian", "ur": "urdu", "uz": "uzbek", "vi": "vietnamese",
-    "zh": "chinese",
-}  # fmt: skip
 _ROLES = frozenset((
     "source", "target", "src", "tgt", "trg", "input", "output", "source_text", "target_text", "source_sentence",
     "target_sentence", "original", "translation",
@@ -130,13 +118,13 @@ def code_of(name: str) -> str | None:
     """Return the two-letter code of a language that a column is named by (de, de-DE, German), or None."""
     code = (_tag_of(name) or "").casefold()[:3].partition("-")[0].partition("_")[0]
     code = LANGUAGE_OF_COUNTRY.get(code, code)
-    return code if code in _LANGUAGES else None
+    return code if code in LANGUAGE_NAMES else None
 
 
 def _tag_of(name: str) -> str | None:
     """The tag of a language that a name is, or stands for."""
     plain = name.strip().casefold()
-    named = next((code for code, language in _LANGUAGES.items() if language == plain), None)
+    named = next((code for code, language in LANGUAGE_NAMES.items() if language.lower() == plain), None)
     return named or (name.strip() if _TAG.fullmatch(plain) else None)
 
 
