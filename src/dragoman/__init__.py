@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
     from dragoman.inspection import explain_config as explain_config
+    from dragoman.inspector import inspect as inspect
     from dragoman.language import Completer as Completer
     from dragoman.language import Filler as Filler
     from dragoman.language import TextScorer as TextScorer
@@ -63,6 +64,7 @@ __all__, _name, _ = lazy_names(
         "events": ("StopTraining",),
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
+        "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
         "runs": ("bundle", "plot"),
         "serving": ("serve",),

@@ -92,6 +92,28 @@ def test_one_direction_is_ranked_by_itself() -> None:
     assert explain(translator, SOURCE).ranking == ()
 
 
+def test_the_steps_of_a_beam_are_told() -> None:
+    translator = both_directions(3, right_to_left_weight=0.0)
+    trace = explain(translator, SOURCE, beam_size=3)
+    lines = trace.select("steps").lines()
+    begin = next(row for row, line in enumerate(lines) if line.startswith("   The beam: "))
+    rows = [line.split() for line in lines[begin:] if line.split()[:1] and line.split()[0][0].isdigit()]
+    told = {event.id: event for event in trace.beam}
+    alive = [event for event in trace.beam if event.fate != "pruned"]
+    assert {row[0] for row in rows} >= {event.id for event in alive}
+    assert len(rows) <= len(alive) + max(event.step for event in trace.beam)
+    for row in rows:
+        event = told[row[0]]
+        assert row[1] == {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}[event.fate]
+        assert event.piece in row
+        assert (event.parent or row[2]) == row[2]
+        assert float(row[-1]) == pytest.approx(event.score, abs=1e-2)
+    assert all(cell_len(line) <= WIDTH for line in lines[begin:])
+    tree = json.loads("".join(trace.json()))
+    assert [one["id"] for one in tree["beam"]] == [event.id for event in trace.beam]
+    assert explain(translator, SOURCE).beam == ()
+
+
 def test_it_is_told_when_the_other_direction_changed_what_is_written() -> None:
     seen = set()
     for seed in range(20):
@@ -108,7 +130,13 @@ def test_it_is_told_when_the_other_direction_changed_what_is_written() -> None:
 
 
 def test_a_target_tells_errors_of_the_search_from_errors_of_the_model() -> None:
-    kinds = {("is what", True), ("search", False), ("model error", True), ("model error", False)}
+    kinds = {
+        ("is what", True),
+        ("search error", False),
+        ("model error", True),
+        ("model error", False),
+        ("a beam", False),
+    }
     seen: set[tuple[str, bool]] = set()
     for seed in (5, 1, 4, 0):
         translator = both_directions(seed)
@@ -121,8 +149,12 @@ def test_a_target_tells_errors_of_the_search_from_errors_of_the_model() -> None:
             written = next(one for one in trace.ranking if one.found)
             assert written.text == trace.output.text
             assert list(trace.ranking) == sorted(trace.ranking, key=lambda one: -one.score)
-            kind = "is what" if wanted is written else "search" if wanted.score > written.score else "model error"
-            assert kind in told(trace)[-1]
+            kind = "is what" if wanted is written else "search error" if wanted.score > written.score else "model error"
+            if kind == "model error" and beam_size == 1:
+                kind = "a beam"  # greedy search compares nothing: the model is not blamed
+            sentence = " ".join(" ".join(told(trace)[-2:]).split())
+            assert kind in sentence
+            assert (kind == "model error") == ("model error" in sentence)
             seen.add((kind, wanted.found))
         if seen == kinds:
             return

@@ -16,11 +16,11 @@ from dragoman.inspection.agreement import serial_logits
 from dragoman.language import Completer, Filler
 from dragoman.models import build_model, save_pretrained
 from dragoman.nn import MultiHeadAttention
-from dragoman.profiles import annotated, d2l, jadore, lsdefine, marian, torch_nn
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import BOS, EOS, special_tokens
 from dragoman.translation import Translator
 from end_to_end import small
+from inspection.systems import SYSTEMS, founding_system
 
 TEXT, TARGET = "ba ce di fo gu", "ri pa ne mu"
 SHAPES = {
@@ -291,23 +291,9 @@ def test_nan_is_refused() -> None:
 # Models that other systems trained
 
 
-@pytest.mark.parametrize("system", ["annotated", "d2l", "jadore", "lsdefine", "marian", "torch_nn"])
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_the_founding_systems_are_explained_too(system: str) -> None:
-    size = len(small.WORDS) + 4
-    build = {
-        "annotated": lambda: annotated.build(size, size, 1, 16, 32, 2, pad=0),
-        "d2l": lambda: d2l.build(size, size, 16, 32, 2, 1),
-        "jadore": lambda: jadore.build(size, size, 0, 0, 16, 16, 32, 1, 2, 8, 8),
-        "lsdefine": lambda: lsdefine.build(size, size, 70, 16, 32, 2, 1),
-        "marian": lambda: marian.build(
-            vocab_size=size, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32,
-            encoder_attention_heads=2, decoder_attention_heads=2, d_model=16, pad_token_id=0,
-        ),
-        "torch_nn": lambda: torch_nn.build(
-            size, size, pad=0, d_model=16, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32
-        ),
-    }  # fmt: skip
-    model = build[system]().double().eval()
+    model = founding_system(system).double()
     found = explain(Translator([model], small.word_pair()), TEXT, TARGET, max_length=5)
     assert all(check.difference < 1e-10 for check in found.checks)
     assert len(attentions(found)) == 3

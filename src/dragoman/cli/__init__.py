@@ -15,6 +15,7 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
+from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.serving import serve
@@ -23,8 +24,8 @@ from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
-    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, average, info,
-    plot, bundle, settings, serve, demo,
+    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
+    average, info, plot, bundle, settings, serve, demo,
 )  # fmt: skip
 
 

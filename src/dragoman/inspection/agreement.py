@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.stage import Stage
@@ -47,10 +47,13 @@ def _parallel(model: Model, source: tuple[Tensor, Tensor], inputs: tuple[Tensor,
 
 @torch.no_grad()
 def serial_logits(
-    model: Transformer | CausalLM, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"]
+    model: Transformer | CausalLM,
+    source: Int[Tensor, "1 src"],
+    inputs: Int[Tensor, "1 tgt"],
+    mask: Bool[Tensor, "1 src"] | None = None,
 ) -> Float[Tensor, "1 tgt vocab"]:
-    """Return the same one piece at a time, through the caches."""
-    real = torch.ones_like(source, dtype=torch.bool)
+    """Return the same one piece at a time, through the caches; `mask` is where the source has tokens, if not all."""
+    real = torch.ones_like(source, dtype=torch.bool) if mask is None else mask
     state = model.start(source, real) if isinstance(model, Transformer) else model.start()
     return torch.stack([model.step(state, inputs[:, place]) for place in range(inputs.shape[1])], dim=1)
 

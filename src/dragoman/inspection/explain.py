@@ -15,6 +15,7 @@ from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
+from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search, with_pieces
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.neighbours import retrievals
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
@@ -35,7 +36,7 @@ from dragoman.language.loading import family_of
 from dragoman.markov import MarkovModel
 from dragoman.memory import KnnModel
 from dragoman.nn import MaskedLM
-from dragoman.search import SearchRequest, search
+from dragoman.search import SearchRequest
 from dragoman.search.request import changed_options
 from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
 from dragoman.text import TokenizerPair
@@ -129,12 +130,12 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     check_length(read_source.joined)
     sources = SourceBatch.of([read_source], translator.device)
     plan = translator.plan(options).with_all_finished()
-    [found], [again] = plan.run([_shown(plan.request(read_source))])
+    [found], [again] = plan.run([shown_request(plan.request(read_source))])
     written = found[0].tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), frame_target(written)[1:])
     shown = list(written) if target is None else encode(tokenizers.target, target)
 
-    read = Text(text, _source_pieces(tokenizers, read_source), tuple(read_source.framed))
+    read = Text(text, source_pieces(tokenizers, read_source), tuple(read_source.framed))
     given = framed(tokenizers.target, output.text if target is None else target, frame_target(shown)[:-1])
     inputs = pad_rows([given.ids], translator.device)
     subject = Subject(model, sources.ids, inputs, Sides("transformer", read.pieces, given.pieces), text)
@@ -147,7 +148,13 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
         notes = (_WITH_DATASTORE,)
     notes += (_BOTH_DIRECTIONS,) if plan.right_to_left_share else ()
     notes += (_IN_CIRCLES,) if again else ()
-    trace = subject.trace(read, given, output, search=_search_name(options), steps=steps, notes=notes)
+    trace = subject.trace(read, given, output, search=search_name(options), steps=steps, notes=notes)
+    if options.beam_size > 1:
+        seen, watches = watched_plan(plan, shown_request(plan.request(read_source)))
+        watch = shown_watch(seen, watches)
+        # Another engine may part ways with it where two candidates are as good.
+        beam = watch.events if seen[0].tokens == written else ()
+        trace = replace(trace, beam=with_pieces(beam, tokenizers.target))
     wanted = None if target is None else plan.known([read_source], [shown])[0]
     ranking = ranked_hypotheses(found, wanted, tokenizers.target.decode, options)
     trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, plan.right_to_left_share))
@@ -157,7 +164,8 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], frame_target(shown)))
 
 
-def _source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
+def source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
+    """Return what the encoder reads, piece by piece, `</s>` included."""
     return (*tokenizers.source_pieces(source), *tokenizers.source.pieces([source.specials.eos]))
 
 
@@ -166,7 +174,7 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
     all_of = options.replace({"n_best": options.beam_size})
-    [found] = search(engine, [_shown(completer.request(prompt, all_of))])
+    found, watch = watched_search(engine, shown_request(completer.request(prompt, all_of)))
     written = found[0].tokens
     output = framed(tokenizer, completer.text(text, prompt, written), frame_target(written)[1:])
     given = framed(tokenizer, output.text, frame_target(written)[:-1])
@@ -174,19 +182,21 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     assert not isinstance(engine.model, MaskedLM)
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
     subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
-    trace = subject.trace(None, given, output, search=_search_name(options), steps=steps)
+    trace = subject.trace(None, given, output, search=search_name(options), steps=steps)
     ranking = ranked_hypotheses(found, None, lambda one: completer.text(text, prompt, one), options)
-    return replace(trace, ranking=ranking, ranked_by=ranked_by(options, 0.0))
+    beam = with_pieces(watch.events, tokenizer) if options.beam_size > 1 else ()
+    return replace(trace, beam=beam, ranking=ranking, ranked_by=ranked_by(options, 0.0))
 
 
-def _shown(request: SearchRequest) -> SearchRequest:
-    """The request for an output that can be shown, whatever length the model's own rule allows."""
+def shown_request(request: SearchRequest) -> SearchRequest:
+    """Return the request for an output that can be shown, whatever length the model's own rule allows."""
     if request.max_length <= MAX_PIECES:
         return request
     return replace(request, options=request.options.replace({"max_length": MAX_PIECES}), limit=None)
 
 
-def _search_name(options: DecodingConfig) -> str:
+def search_name(options: DecodingConfig) -> str:
+    """Return in words how these options search."""
     if options.beam_size == 1:
         return "greedy search"
     formula, alpha = options.length_penalty_formula, options.length_penalty

@@ -63,3 +63,31 @@ def ranked_by(options: DecodingConfig, share: float) -> str:
         return f"{both.strip('()')} + {alpha:g} · length"
     base = "((5 + length) / 6)" if options.length_penalty_formula == "gnmt" else "length"
     return f"{both} / {base}" + ("" if alpha == 1 else f"^{alpha:g}")
+
+
+def verdict_of(ranking: Sequence[RankedHypothesis], *, greedy: bool) -> tuple[str, str]:
+    """Return why a known target was not written, in a word or two and as a sentence; nothing twice if none is known.
+
+    The kinds are `none`, `search error`, `model error`, and `open`: a greedy search has compared no whole outputs, so
+    that what it wrote says nothing of what the model prefers.
+
+    Args:
+        ranking: with the target among what was found.
+        greedy: whether the search was.
+    """
+    wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
+    written = next((hypothesis for hypothesis in ranking if hypothesis.found), None)
+    if wanted is None or written is None:
+        return "", ""
+    if wanted is written:
+        return "none", "The target is what is written."
+    if wanted.score > written.score:
+        return "search error", (
+            "The target scores higher than what is written, and was not found: a search error. A wider beam may help."
+        )
+    if greedy:
+        return "open", (
+            "What greedy search wrote scores higher than the target. It compared no whole outputs: see what a beam "
+            "finds (--beam-size 4) before the model is blamed."
+        )
+    return "model error", "What is written scores higher than the target: a model error. No wider beam would help."

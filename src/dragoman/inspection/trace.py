@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError
+from dragoman.inspection.beam_events import Event
 from dragoman.inspection.stage import Stage
 from dragoman.shown import html_table, short
 
@@ -186,6 +187,7 @@ class Trace:
         search: how it was searched for.
         stages: in the order of computation.
         steps: what the model was given and predicted, one piece at a time.
+        beam: every candidate of a beam search, step by step; empty for other searches.
         ranking: what the search finished, best first, and a given target among it; empty where nothing was ranked.
         ranked_by: the formula of its scores.
         training: the positions of the training view, if a target was given.
@@ -206,6 +208,7 @@ class Trace:
     search: str
     stages: tuple[Stage, ...]
     steps: tuple[Step, ...] = ()
+    beam: tuple[Event, ...] = ()
     ranking: tuple[RankedHypothesis, ...] = ()
     ranked_by: str = ""
     training: tuple[Position, ...] = ()
@@ -314,6 +317,7 @@ class Trace:
         tree["stages"] = [stage.to_dict(numbers=numbers) for stage in self.stages]
         if "steps" in self.parts:
             tree |= {"search": self.search, "steps": [asdict(step) for step in self.steps]}
+            tree |= {"beam": [{"id": one.id, **asdict(one)} for one in self.beam]} if self.beam else {}
         if "ranking" in self.parts and self.ranking:
             tree["ranking"] = {"by": self.ranked_by, "outputs": [asdict(one) for one in self.ranking]}
         if "training" in self.parts and self.training:

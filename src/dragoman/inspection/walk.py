@@ -6,6 +6,8 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from dragoman.inspection.beam_events import Event
+from dragoman.inspection.ranking import verdict_of
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
 from dragoman.inspection.trace import PARTS, RankedHypothesis, Step, Text, Trace
@@ -19,6 +21,9 @@ SHORT = 4
 SQUARE = 24
 # Characters of a known target.
 _TARGET = 48
+# Pieces of a candidate of a beam.
+_PATH = 4
+_FATES = {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}
 _KINDS = {"transformer": "encoder-decoder", "causal": "decoder only", "masked": "encoder only"}
 _CHAPTERS = (
     (f"The ids become vectors (the first {SHORT} numbers of each)", ("source_embedding.", "embedding.")),
@@ -184,6 +189,34 @@ def _steps(trace: Trace) -> Iterator[str]:
         rows.append([f"step {step.number}", _given(step), *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
     yield from _retrieved(trace.steps)
+    yield from _beam(trace.beam)
+
+
+def _beam(events: Sequence[Event]) -> Iterator[str]:
+    """The candidates of each step that live on or are finished, and the best of those that are not."""
+    if not events:
+        return
+    yield ""
+    yield from _wrapped(
+        "The beam: the candidates of each step in the order of their sums of log P, and which one each goes on from; "
+        "▸ lives on, ■ is finished, · is pruned (the best of these alone). The score is what each would be ranked by "
+        "if it ended there.",
+        3,
+    )
+    yield ""
+    pieces: dict[str | None, list[str]] = {None: []}
+    rows = [["", "", "after", "", "log P", "sum", "score"]]
+    pruned: set[int] = set()
+    for event in events:
+        path = pieces[event.id] = [*pieces[event.parent], shown(event.piece)]
+        if event.fate == "pruned":
+            if event.step in pruned:
+                continue
+            pruned.add(event.step)
+        told = " ".join([*(["…"] if len(path) > _PATH else []), *path[-_PATH:]])
+        values = map(number, (event.log_probability, event.sum, event.score))
+        rows.append([event.id, _FATES[event.fate], event.parent or "", told, *values])
+    yield from table(rows, 3, left=4)
 
 
 def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
@@ -230,26 +263,20 @@ def _ranking(trace: Trace) -> Iterator[str]:
         yield f"{line}  {begin}"
         for more in others:
             yield " " * (cells(line) + 2) + more
-    yield from _verdict(trace.ranking, written)
+    yield from _verdict(trace.ranking, written, greedy=trace.search.startswith("greedy"))
 
 
-def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis) -> Iterator[str]:
+def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis, *, greedy: bool) -> Iterator[str]:
     """Whose error it is that the target was not written; without one, what the right-to-left direction changed."""
     wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
     first = max((hypothesis for hypothesis in ranking if hypothesis.found), key=lambda hypothesis: hypothesis.alone)
     if wanted is None:
         line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
-    elif wanted is written:
-        line = "The target is what is written."
-    elif wanted.score > written.score:
-        line = (
-            "The target scores higher than what is written, and was not found: a search error. A wider beam may help."
-        )
     else:
-        line = "What is written scores higher than the target: a model error. No wider beam would help."
+        line = verdict_of(ranking, greedy=greedy)[1]
     if line:
         yield ""
-        yield f"   {line}"
+        yield from _wrapped(line, 3)
 
 
 def _given(step: Step) -> str:

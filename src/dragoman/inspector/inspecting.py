@@ -1,0 +1,303 @@
+"""Inspecting one text: what `explain` tells, and more, as a record for a page or a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from dragoman.config import DecodingConfig
+from dragoman.errors import ConfigError
+from dragoman.inspection.agreement import serial_logits
+from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search
+from dragoman.inspection.explain import search_name, shown_request, source_pieces
+from dragoman.inspection.neighbours import retrievals
+from dragoman.inspection.ranking import ranked_by, ranked_hypotheses, verdict_of
+from dragoman.inspection.stage import Sides
+from dragoman.inspection.subject import MAX_PIECES, check_length, checked_text, encode
+from dragoman.inspector.arrays import OPERANDS, Arrays
+from dragoman.inspector.inspecting_texts import inspect_text
+from dragoman.inspector.record import FORMAT, Inspection
+from dragoman.inspector.recording import (
+    Pass,
+    beam_facts,
+    candidate,
+    embedding_facts,
+    model_facts,
+    search_facts,
+    steps_of,
+    text_facts,
+)
+from dragoman.inspector.summaries import flags_of
+from dragoman.inspector.what_if import Changes, changed_model
+from dragoman.language.loading import family_of
+from dragoman.memory.knn import KnnModel
+from dragoman.models.description import read_config
+from dragoman.search.guard import is_finished
+from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.request import SearchRequest, changed
+from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
+from dragoman.text.tokenizer import SPECIALS
+from dragoman.translation import Translator
+from dragoman.translation.plan import SearchPlan
+
+_NO_PADDING = "The text in the same batch is no longer than this one, so that there is no padding."
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a model.
+
+    Attributes:
+        text: what it reads.
+        target: a text whose stages are to be seen, and that is compared with what is written.
+        prefix: what the output must begin with: a text, or ids.
+        beside: a longer text in the same batch, so that there is padding.
+        changes: about the model.
+        options: of the search, where they differ from the model's own.
+        views: whether each step is computed in all three ways.
+    """
+
+    text: str
+    target: str | None = None
+    prefix: str | tuple[int, ...] = ""
+    beside: str | None = None
+    changes: Changes = field(default_factory=Changes)
+    options: tuple[tuple[str, Any], ...] = ()
+    views: bool = True
+
+
+def inspect(
+    model: Translator | str | Path,
+    text: str,
+    target: str | None = None,
+    *,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    length_penalty_formula: str | None = None,
+    max_length: int | None = None,
+    prefix: str | Sequence[int] = "",
+    heads_off: Sequence[tuple[str, int]] = (),
+    causal_mask: bool = True,
+    padding_mask: bool = True,
+    beside: str | None = None,
+    convention: str | None = None,
+    views: bool = True,
+    device: str = "auto",
+) -> Inspection:
+    """Return what happens to a text on its way through a trained model, as a record with arrays; all families have one.
+
+    Args:
+        model: a run or model directory, or a translator of one model.
+        text: what an encoder-decoder translates, another model continues, or a masked model fills the `<mask>` of.
+        target: for an encoder-decoder, a text in the target language: the stages of the decoder are then those of this
+            text, and it is told why it was not written.
+        beam_size: 1 is greedy; the model's own if None.
+        length_penalty: as for `Translator.translate`, like the next.
+        length_penalty_formula: "gnmt", "power" or "reward".
+        max_length: pieces of the output at most, and 256 at most; the model's own rule if None.
+        prefix: what the output must begin with, as a text or as ids of the target's vocabulary.
+        heads_off: heads that are switched off: path of the attention (`encoder.layers.0.self_attention`) and number.
+        causal_mask: False lets decoder positions see later ones, in the pass over all positions.
+        padding_mask: False lets everybody see padding, of which there is some with `beside`.
+        beside: a longer text that stands in the same batch.
+        convention: a system whose conventions the same weights follow: annotated, jadore, lsdefine, d2l or marian.
+        views: whether each step is computed in three ways: with a cache, as a prefix, and as a row of all positions.
+        device: where a directory's model runs.
+
+    Raises:
+        ConfigError: an option does not fit the model.
+        DataError: the text is empty or longer than 256 pieces.
+        ModelError: there is no model, or it is damaged.
+    """
+    _check_length(max_length)
+    names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
+    given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
+    options = tuple((name, value) for name, value in given if value is not None)
+    changes = Changes(tuple((name, int(head)) for name, head in heads_off), causal_mask, padding_mask, convention)
+    start = prefix if isinstance(prefix, str) else tuple(prefix)
+    question = Question(text, target, start, beside, changes, options, views)
+    if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
+        model = Translator.from_pretrained(model, device=device, engine="module")
+    if isinstance(model, Translator):
+        path = None if model.opened is None else model.opened.directories[0]
+        return _finished(*_Translation.of(model, question).record(), path)
+    path = Path(model)
+    if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
+        raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(path)} model")
+    return _finished(*inspect_text(path, text, changes, dict(options), views=views, device=device), path)
+
+
+def _check_length(length: int | None) -> None:
+    if length is not None and length > MAX_PIECES:
+        expected = f"a max_length of {MAX_PIECES} or less"
+        raise ConfigError("so long an output cannot be explained", expected=expected, found=length)
+
+
+def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Inspection:
+    """The record with what does not depend on the family."""
+    model = record["model"]
+    config = {} if path is None or model["family"] == "markov" else read_config(path)[0].to_dict()
+    record["model"] = {"name": path.name if path else "", **model, "config": config}
+    common = {"format": FORMAT, "dragoman": version("dragoman"), "prompt": 0, "notes": []}
+    record = {**common, **record, "arrays": arrays.table()}
+    return Inspection(record, arrays.values)
+
+
+@dataclass(frozen=True)
+class _Translation:
+    """A translator of a model that may have been changed, and what is asked of it."""
+
+    translator: Translator
+    question: Question
+    options: DecodingConfig
+    source: Source
+    request: SearchRequest
+    mates: tuple[Source, ...]
+
+    @classmethod
+    def of(cls, translator: Translator, question: Question) -> _Translation:
+        if len(translator.transformers) > 1:
+            raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
+        twin = Translator(
+            [changed_model(translator.transformers[0], question.changes)], translator.tokenizers, translator.decoding,
+            translator.languages, engine="module", datastores=translator.backend.torch.datastores,
+            right_to_left=translator.right_to_left,
+        )  # fmt: skip
+        changes = {"n_best": 1, "sampling": False, "min_length": 0, **dict(question.options)}
+        options = twin.options(changes)
+        source = twin.tokenizers.encode_source(checked_text(question.text))
+        check_length(source.joined)
+        mates = () if question.beside is None else (twin.tokenizers.encode_source(checked_text(question.beside)),)
+        for mate in mates:
+            check_length(mate.joined)
+        prefix = question.prefix
+        if isinstance(prefix, str):
+            prefix = tuple(encode(twin.tokenizers.target, prefix)) if prefix else ()
+        if not all(0 <= token < len(twin.tokenizers.target) for token in prefix):
+            raise ConfigError("a prefix has an id that is not in the vocabulary", found=str(prefix))
+        plan = twin.plan(options).with_all_finished()
+        request = shown_request(plan.request(source, prefix))
+        return cls(twin, question, request.options, source, request, mates)
+
+    @property
+    def plan(self) -> SearchPlan:
+        """Without the search for different texts: all that one beam finishes is shown."""
+        return replace(self.translator.plan(self.options).with_all_finished(), decode=None)
+
+    def record(self) -> tuple[dict[str, Any], Arrays]:
+        tokenizer, model = self.translator.tokenizers.target, self.translator.transformers[0]
+        mates = tuple(shown_request(self.plan.request(mate)) for mate in self.mates)
+        found, watches = watched_plan(self.plan, self.request, mates)
+        watch = shown_watch(found, watches)
+        written, batch = found[0].tokens, SourceBatch.of([self.source, *self.mates], self.translator.device)
+        ids, mask = batch.ids[:1], batch.mask[:1]
+        target = self.question.target
+        forced = None if target is None else encode(tokenizer, target)
+        shown = frame_target(written if forced is None else forced)
+        inputs = pad_rows([shown[:-1]], self.translator.device)
+        pieces = source_pieces(self.translator.tokenizers, self.source)
+        padding = (SPECIALS[0],) * (ids.shape[1] - len(pieces))
+        sides = Sides("transformer", (*pieces, *padding), tuple(tokenizer.pieces(shown[:-1])))
+        arrays = Arrays()
+        one = Pass(model, ids, mask, inputs, sides, self.question.changes, self.question.views)
+        body = one.record(arrays)
+        given = serial_logits(model, ids, pad_rows([frame_target(written)[:-1]], ids.device), mask)[0].cpu()
+        if forced is not None:
+            arrays.add("steps.logits", given, OPERANDS)
+        steps = steps_of(tokenizer, given, frame_target(written), forced=len(self.request.prefix))
+        self._retrieve(steps, given, written)
+        cut = not is_finished(found[0], self.request.max_length)
+        flags = flags_of(
+            body["summaries"]["coverage"] if forced is None else [], self.source.framed, written, tokenizer.unk, cut=cut
+        )
+        body["summaries"]["flags"] = flags
+        source = text_facts(self.translator.tokenizers.source, self.question.text, self.source.framed, pieces)
+        record = {
+            "model": {
+                **model_facts(model, "transformer"), "engine": "module",
+                "languages": {"source": self.translator.languages.source, "target": self.translator.languages.target},
+            },
+            "text": self.question.text,
+            "search": search_facts(self.request, search_name(self.options), self.plan.right_to_left_share),
+            "what_if": _what_if(self.question, self.request.prefix),
+            "source": {**source, "truncated": False, "padding": len(padding)},
+            "output": text_facts(tokenizer, tokenizer.decode(written), frame_target(written)[1:]),
+            "decoder_input": text_facts(tokenizer, target or tokenizer.decode(written), shown[:-1]),
+            "logits": {"output": "generator" if forced is None else "steps.logits", "decoder_input": "generator"},
+            "steps": steps,
+            "beam": beam_facts(watch, found, self._greedy(mates), tokenizer, tokenizer.decode),
+            "notes": [_NO_PADDING] if self.mates and not padding else [],
+            "embeddings": embedding_facts(model, (
+                ("source_embedding", self.translator.tokenizers.source, self.source.framed),
+                ("target_embedding", tokenizer, [*shown, *written]),
+            )),
+            **self._judged(found, forced, given, steps, one),
+            **body,
+        }  # fmt: skip
+        return record, arrays
+
+    def _greedy(self, mates: Sequence[SearchRequest]) -> list[int]:
+        """What greedy search would write."""
+        options = changed(changed(self.options, "n_best", 1), "beam_size", 1)
+        model = self.translator.backend.torch.next_token_model(options)
+        found, _ = watched_search(
+            model, self.request.with_options(options), [mate.with_options(options) for mate in mates]
+        )
+        return frame_target(found[0].tokens)[1:]
+
+    def _retrieve(self, steps: list[dict[str, Any]], logits: Tensor, written: Sequence[int]) -> None:
+        """What a datastore adds to each step."""
+        searched = self.translator.backend.torch.next_token_model(self.options)
+        if not isinstance(searched, KnnModel) or searched.weight == 0:
+            return
+        sources = SourceBatch.of([self.source], self.translator.device)
+        found = retrievals(searched, sources, logits.to(sources.device), written, self.translator.tokenizers.target)
+        for step, one in zip(steps, found, strict=True):
+            step["retrieval"] = {
+                "weight": one.weight, "together": one.together,
+                "neighbours": [vars(neighbour) for neighbour in one.neighbours],
+            }  # fmt: skip
+
+    def _judged(
+        self,
+        found: Sequence[Hypothesis],
+        forced: list[int] | None,
+        given: Tensor,
+        steps: list[dict[str, Any]],
+        one: Pass,
+    ) -> dict[str, Any]:
+        """The ranking, and what a known target is in it."""
+        tokenizer, share = self.translator.tokenizers.target, self.plan.right_to_left_share
+        wanted = None if forced is None else self.plan.known([self.source], [forced])[0]
+        ranking = ranked_hypotheses(found, wanted, tokenizer.decode, self.options)
+        by = {"ranked_by": ranked_by(self.options, share), "ranking": [asdict(one) for one in ranking]}
+        if forced is None:
+            return {**by, "reference": None, "verdict": None}
+        framed = frame_target(forced)
+        logits = serial_logits(self.translator.transformers[0], one.source, one.inputs, one.mask)[0].cpu()
+        told = steps_of(tokenizer, logits, framed)
+        for step, row, token in zip(steps, given, framed[1:], strict=False):
+            [piece] = tokenizer.pieces([token])
+            step["reference"] = {"id": token, "piece": piece, **candidate(row.double(), token)}
+            if token != step["writes"]["id"]:
+                break  # from here on the prefixes differ
+        kind, sentence = verdict_of(ranking, greedy=self.options.beam_size == 1)
+        text = text_facts(tokenizer, self.question.target or "", framed[1:])
+        return {**by, "reference": {**text, "steps": told}, "verdict": {"kind": kind, "text": sentence}}
+
+
+def _what_if(question: Question, prefix: Sequence[int]) -> dict[str, Any]:
+    """What was changed, so that the same can be asked again."""
+    return {
+        "prefix": list(prefix),
+        "heads_off": [list(one) for one in question.changes.heads],
+        "causal_mask": question.changes.causal,
+        "padding_mask": question.changes.padding,
+        "convention": question.changes.convention,
+        "beside": question.beside,
+    }
