@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from dragoman import Translator
 from dragoman.serving import ServeSettings, make_settings, new_key
-from served import Served, until
+from served import Process, Served, until
 
 
 def expected(model: Path, text: str) -> str:
@@ -96,3 +97,22 @@ def test_models_share_the_memory_and_the_answers_are_right(copies: list[Path]) -
         assert str(registry.models[closed].path) not in answer.text
         other = next(name for name in registry.models if name != closed)
         assert served.client.post("/v1/translate", json={"text": "ba", "model": other}).status_code == 200
+
+
+def test_a_signal_opens_models_anew_and_a_damaged_one_changes_nothing(copies: list[Path], tmp_path: Path) -> None:
+    with Process(copies[0], "--port", 0, "--log", "none", "--engine", "native", cwd=tmp_path) as served:
+        assert served.process.stderr is not None
+
+        def said_after_hangup() -> str:
+            served.process.send_signal(signal.SIGHUP)
+            return next(line for line in served.process.stderr if "loaded anew" in line)
+
+        def translated() -> int:
+            body = {"text": "ba ce", "model": copies[0].name}
+            return httpx.post(f"{served.address}/v1/translate", json=body, timeout=60).status_code
+
+        assert said_after_hangup() == f"loaded anew: {copies[0].name}\n"
+        assert translated() == 200
+        (copies[0] / "config.json").write_text("{", encoding="utf-8")
+        assert "not loaded anew, the former models stay" in said_after_hangup()
+        assert translated() == 200
