@@ -22,12 +22,13 @@ export function scoreOf(trace, path, head, query, key, root = true) {
   if (!one || !other) return { lines: [line(t("scores"), num(traced, 5))], traced };
   const product = dot(one, other);
   const width = Math.sqrt(one.length);
-  const added = traced * width - product;
-  const positional = Math.abs(added) > 1e-3 * Math.max(1, Math.abs(product)) && !["sinusoidal", "interleaved", "concatenated", "learned"].includes(trace.record.model.positions);
   const lines = [line("q · k", num(product, 5))];
-  if (positional) lines.push(line(t("entersScores", num(added, 5)), ""));
-  if (root) lines.push(line(t("scaled", num(width)), num((product + (positional ? added : 0)) / width, 5)));
-  return { lines, terms: terms(t("dot"), one, other, ["q", "k"]), computed: (product + (positional ? added : 0)) / width, traced, product };
+  // Relative positions and ALiBi add to the product what its operands do not tell.
+  const enters = scores.parameters.length > 0 || trace.record.model.positions === "alibi";
+  if (enters) lines.push(line(t("entersScores", num(traced * width - product, 5)), ""));
+  const whole = enters ? traced * width : product;
+  if (root) lines.push(line(t("scaled", num(width)), num(whole / width, 5)));
+  return { lines, terms: terms(t("dot"), one, other, ["q", "k"]), computed: enters ? undefined : whole / width, traced, product };
 }
 
 /** Softmax of one row of scores; what the mask hides gets exactly 0. */
@@ -65,7 +66,9 @@ function mixedOf(trace, path, head, query, column) {
   const keys = value.shape.at(-2);
   const other = Float32Array.from({ length: keys }, (_, key) => trace.at(value.array, head, key, column));
   if (!trace.array(value.array)) return null;
-  const computed = dot(one, other);
+  const off = trace.record.what_if?.heads_off?.some(([name, number]) => name === path && number === head);
+  const computed = off ? 0 : dot(one, other);
+  if (off) return { lines: [line(t("headOff"), num(0, 5))], computed, traced: trace.at(mixed.array, head, query, column) };
   return { lines: [line(t("mixed"), num(computed, 5))], terms: terms(t("mixed"), one, other, [t("weights"), "v"]), computed, traced: trace.at(mixed.array, head, query, column) };
 }
 
