@@ -25,7 +25,7 @@ export function num(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "−∞" : "NaN";
   const small = value !== 0 && Math.abs(value) < 10 ** -digits / 2;
-  return (small ? value.toExponential(1) : value.toFixed(digits)).replace("-", "−").replace("e−", "e−");
+  return (small ? value.toExponential(1) : value.toFixed(digits)).replaceAll("-", "−");
 }
 
 export const percent = (value) => `${num(100 * value, value < 0.0995 ? 1 : 0)}%`;

@@ -8,7 +8,7 @@ import { t } from "./texts.js";
 const WIDE = 300;
 const HIGH = 58;
 const STEP = 78;
-const LEFT = { encoder: 56, decoder: 470 };
+const LEFT = { encoder: 74, decoder: 488 };
 
 /** The boxes of a column from the bottom up: {id, name, formula, kind}. */
 function boxesOf(trace, stack, layer) {
@@ -86,8 +86,8 @@ export function figure(trace, layer) {
     return { stack, count, layer: Math.min(layer, count - 1), items: boxesOf(trace, stack, Math.min(layer, count - 1)) };
   }).filter(({ items }) => items.length);
   const tall = Math.max(1, ...columns.map(({ items }) => items.length));
-  const height = tall * STEP + 90;
-  const wide = columns.length > 1 ? 800 : 400;
+  const height = tall * STEP + 52;
+  const wide = columns.length > 1 ? 818 : 418;
   const parts = [];
   let memory = null;
   for (const column of columns) {
@@ -104,9 +104,14 @@ export function figure(trace, layer) {
     column.items.forEach((item, at) => {
       parts.push(box(item, x, y(at)));
       if (at && item.kind !== "position") parts.push(arrow(`M${x + WIDE / 2} ${y(at - 1)} V${y(at) + HIGH + 3}`));
+      if (item.kind === "position" && at) {
+        // What the position is added to goes round its box.
+        const side = x + WIDE + 14;
+        parts.push(arrow(`M${x + WIDE} ${y(at - 1) + HIGH / 2} H${side} V${y(at + 1) + HIGH / 2} H${x + WIDE + 3}`));
+      }
       if (item.kind === "memory") memory = { x: x + WIDE, y: y(at) + HIGH / 2 };
       if (memory && item.kind === "attention" && item.node.id.includes("cross_attention")) {
-        const middle = 413;
+        const middle = 431;
         parts.push(arrow(`M${memory.x} ${memory.y} H${middle} V${y(at) + HIGH / 2} H${x - 3}`, "memory-edge"));
         parts.push(s("text", { x: memory.x - 4, y: memory.y - HIGH / 2 - 8, "text-anchor": "end", class: "note" }, t("memoryArrow")));
       }

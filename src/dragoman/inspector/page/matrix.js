@@ -14,6 +14,11 @@ function largest(matrix) {
   return most || 1;
 }
 
+/** As much of a number as a cell has room for. */
+function brief(value, digits) {
+  return value !== 0 && Math.abs(value) < 10 ** -digits / 2 ? "≈0" : num(value, digits);
+}
+
 function walk(event, matrix, row, col) {
   const move = MOVES[event.key];
   if (!move) return;
@@ -50,7 +55,7 @@ function table(matrix) {
           if (event.key === "Enter" || event.key === " ") { event.preventDefault(); matrix.choose(i, j); }
           walk(event, matrix, i, j);
         },
-      }, num(value, matrix.digits ?? 2));
+      }, brief(value, matrix.digits ?? 2));
       if (!why) {
         const color = mix(colors, value / most, matrix.scale);
         cell.style.backgroundColor = `rgb(${color})`;

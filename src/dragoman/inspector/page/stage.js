@@ -21,7 +21,8 @@ function headButtons(trace, path) {
 }
 
 function titled(node, here, body) {
-  return h("section", { class: here ? "tile here" : "tile" },
+  const wide = ["scores", "mask", "softmax"].includes(node.kind) ? " wide" : "";
+  return h("section", { class: `tile${here ? " here" : ""}${wide}` },
     h("h3", {}, button(nameOf(node).split(" · ").at(-1), () => set({ stage: node.id, row: -1, col: -1 }), { class: "quiet", key: `part:${node.id}`, "aria-current": here ? "true" : null }),
       " ", h("code", {}, shapeText(node))), body);
 }
@@ -47,7 +48,7 @@ function matrixOf(trace, node, here) {
     cols: square ? keyLabels(trace, colAxis, cols) : columnLabels(vocabulary ? "id" : colAxis, cols),
     hidden: square ? (i, j) => { const why = trace.reason(path, i, j); return why && t(why); } : undefined,
     at: chosen ? [state.row, state.col] : square ? [state.row, -1] : [-1, -1],
-    choose: (row, col) => set({ stage: node.id, row, col }), corner: square ? "Q \\ K" : "",
+    choose: (row, col) => set({ stage: node.id, row, col }), corner: square ? "Q \\ K" : "", width: path && node.kind !== "merge" ? 230 : 620,
   });
 }
 

@@ -14,7 +14,7 @@ function attentionNow(trace) {
 function view(trace, title, key, { array, rows, keys, first, head, path, mark }) {
   const labels = rowLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-2));
   const names = keyLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-1));
-  return h("section", { class: "tile" }, h("h3", {}, title), drawMatrix({
+  return h("section", { class: rows > 4 ? "tile wide" : "tile" }, h("h3", {}, title), drawMatrix({
     name: title, key, scale: "share", rows: labels.slice(first, first + rows), cols: names.slice(0, keys),
     value: (i, j) => trace.at(array, head, i, j), at: [mark, -1],
     hidden: (i, j) => { const why = trace.reason(path, first + i, j); return why && t(why); },
@@ -60,7 +60,7 @@ function prefixView(trace, { array, path, head, rows, keys, row, total }) {
   const names = keyLabels(trace, "tgt", keys);
   const value = (i, j) => (rows >= total ? trace.at(array, head, i, j)
     : i === row ? trace.at(array, head, rows - 1, j) : trace.at(`${path}.weights`, head, i, j));
-  return h("section", { class: "tile" }, h("h3", {}, t("prefix", total)), drawMatrix({
+  return h("section", { class: total > 4 ? "tile wide" : "tile" }, h("h3", {}, t("prefix", total)), drawMatrix({
     name: t("prefix", total), key: "prefix", scale: "share", rows: rowLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-2)).slice(0, total), cols: names,
     value, at: [row, -1], corner: "Q \\ K", hidden: (i, j) => { const why = trace.reason(path, i, j); return why && t(why); },
     choose: (i, col) => set({ view: "stage", stage: `${path}.weights`, row: i, col }),
