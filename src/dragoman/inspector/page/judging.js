@@ -2,7 +2,7 @@
 
 import { h, num, percent, shown } from "./dom.js";
 import { set, state } from "./state.js";
-import { t } from "./texts.js";
+import { t, verdictOf } from "./texts.js";
 
 function stepTable(title, steps) {
   const total = steps.reduce((sum, step) => sum + step.log_probability, 0);
@@ -40,6 +40,6 @@ export function drawJudging(trace) {
       h("div", { class: "scroll" }, h("table", {}, covered.map((value, at) => h("tr", { class: value < 0.2 || value > 2 ? "unsure" : "" },
         h("th", { scope: "row" }, shown(record.source.pieces[at]?.text ?? "<pad>")), h("td", {}, num(value, 2)), h("td", {}, bar(value))))))) : null,
     h("section", {}, h("h2", {}, t("reference")), record.reference ? stepTable(record.reference.text, record.reference.steps) : h("p", {}, t("noReference")),
-      record.verdict ? h("p", { class: "place", lang: "en" }, `${t("verdict")}: ${record.verdict.text ?? record.verdict.kind}`) : null),
+      record.verdict ? h("p", { class: "place" }, `${t("verdict")}: ${verdictOf(record.verdict)}`) : null),
   ];
 }

@@ -5,7 +5,7 @@ import { button, h } from "./dom.js";
 import { drawEmbeddings } from "./embeddings.js";
 import { drawHeads } from "./heads.js";
 import { drawJudging } from "./judging.js";
-import { drawMap } from "./map.js";
+import { drawMap, NARROW } from "./map.js";
 import { drawQuiz } from "./quiz.js";
 import { drawSearch } from "./search.js";
 import { drawStage, stageNow } from "./stage.js";
@@ -99,6 +99,7 @@ byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   byId("view").focus();
 });
+NARROW.addEventListener("change", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 const theme = kept("theme");
 if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;

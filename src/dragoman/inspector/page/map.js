@@ -7,6 +7,7 @@ import { t } from "./texts.js";
 
 const WIDE = 300;
 const HIGH = 58;
+export const NARROW = matchMedia("(max-width: 44rem)");
 const STEP = 78;
 const LEFT = { encoder: 74, decoder: 488 };
 
@@ -86,20 +87,24 @@ export function figure(trace, layer) {
     return { stack, count, layer: Math.min(layer, count - 1), items: boxesOf(trace, stack, Math.min(layer, count - 1)) };
   }).filter(({ items }) => items.length);
   const tall = Math.max(1, ...columns.map(({ items }) => items.length));
-  const height = tall * STEP + 52;
-  const wide = columns.length > 1 ? 818 : 418;
+  // On a narrow screen the decoder stands on the encoder.
+  const stacked = columns.length > 1 && NARROW.matches;
+  const height = stacked ? columns.reduce((sum, { items }) => sum + items.length * STEP + 52, 0) : tall * STEP + 52;
+  const wide = columns.length > 1 && !stacked ? 818 : 418;
+  let floor = height;
   const parts = [];
   let memory = null;
   for (const column of columns) {
-    const x = columns.length > 1 ? LEFT[column.stack] : LEFT.encoder;
-    const y = (at) => height - 40 - (at + 1) * STEP + 14;
+    const x = stacked ? LEFT.encoder - 18 : columns.length > 1 ? LEFT[column.stack] : LEFT.encoder;
+    const bottom = floor;
+    const y = (at) => bottom - 40 - (at + 1) * STEP + 14;
     const inner = column.items.map((item, at) => [item, at]).filter(([item]) => item.node.layer !== null).map(([, at]) => at);
     if (inner.length) {
       const top = y(inner.at(-1)) - 9;
       parts.push(s("rect", { x: x - 30, y: top, width: WIDE + 42, height: y(inner[0]) + HIGH + 14 - top, rx: 12, class: "block" }),
         s("text", { x: x - 36, y: top + 24, "text-anchor": "end", class: "times" }, `${column.count}×`));
     }
-    parts.push(s("text", { x: x + WIDE / 2, y: height - 6, "text-anchor": "middle", class: "title" },
+    parts.push(s("text", { x: x + WIDE / 2, y: bottom - 6, "text-anchor": "middle", class: "title" },
       `${t(column.stack)} · ${t("layerOf", column.layer + 1, column.count)}`));
     column.items.forEach((item, at) => {
       parts.push(box(item, x, y(at)));
@@ -111,12 +116,14 @@ export function figure(trace, layer) {
       }
       if (item.kind === "memory") memory = { x: x + WIDE, y: y(at) + HIGH / 2 };
       if (memory && item.kind === "attention" && item.node.id.includes("cross_attention")) {
-        const middle = 431;
-        parts.push(arrow(`M${memory.x} ${memory.y} H${middle} V${y(at) + HIGH / 2} H${x - 3}`, "memory-edge"));
+        const middle = stacked ? x + WIDE + 34 : 431;
+        const end = stacked ? x + WIDE + 3 : x - 3;
+        parts.push(arrow(`M${memory.x} ${memory.y} H${middle} V${y(at) + HIGH / 2} H${end}`, "memory-edge"));
         parts.push(s("text", { x: memory.x - 4, y: memory.y - HIGH / 2 - 8, "text-anchor": "end", class: "note" }, t("memoryArrow")));
       }
     });
     parts.push(...skips(column.items, x, y));
+    if (stacked) floor -= column.items.length * STEP + 52;
   }
   const tip = s("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0 8 4 0 8z", class: "tip" }));
   return s("svg", { viewBox: `0 0 ${wide} ${height}`, width: wide, height, class: "figure", role: "group", "aria-label": t("map") }, s("defs", {}, tip), parts);

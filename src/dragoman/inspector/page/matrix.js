@@ -63,7 +63,7 @@ function table(matrix) {
       }
       return cell;
     })));
-  const head = h("tr", { role: "row" }, h("td", { class: "corner" }, matrix.corner ?? ""),
+  const head = h("tr", { role: "row" }, h("th", { scope: "col", class: "corner" }, matrix.corner ?? ""),
     matrix.cols.map((label, j) => h("th", { scope: "col", class: j === col ? "chosen" : "" }, label)));
   return h("div", { class: "scroll" }, h("table", { role: "grid", class: "numbers", "aria-label": matrix.name }, head, cells));
 }

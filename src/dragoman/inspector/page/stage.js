@@ -6,7 +6,7 @@ import { explanation } from "./explanation.js";
 import { columnLabels, keyLabels, rowLabels, shapeText } from "./labels.js";
 import { drawMatrix } from "./matrix.js";
 import { set, state } from "./state.js";
-import { nameOf, t } from "./texts.js";
+import { formulaOf, nameOf, t } from "./texts.js";
 
 const PARTS = ["query", "key", "value", "scores", "mask", "weights", "mixed", "output"];
 
@@ -98,7 +98,7 @@ export function drawStage(trace) {
   const inputs = node.inputs.map((id) => trace.node(id)).filter(Boolean);
   const about = h("dl", { class: "about" },
     h("div", {}, h("dt", {}, t("shape")), h("dd", { id: "shape" }, shapeText(node))),
-    h("div", {}, h("dt", {}, t("formula")), h("dd", { lang: "en" }, node.formula)),
+    h("div", {}, h("dt", {}, t("formula")), h("dd", {}, formulaOf(node))),
     h("div", {}, h("dt", {}, t("inputs")), h("dd", {}, inputs.length ? inputs.map((each) => button(nameOf(each), () => set({ stage: each.id, row: -1, col: -1 }), { class: "quiet" })) : t("none"))));
   return [h("div", { class: "row" }, list), about, h("div", { class: "panes" }, h("div", { class: "canvas" }, body),
     h("aside", { class: "details", "aria-label": t("cell") }, h("h2", {}, t("cell")), details(trace, node)))];

@@ -113,3 +113,15 @@ export function nameOf(node) {
   else parts.push(t(node.kind));
   return parts.join(" · ");
 }
+
+const FORMULAS = {
+  one_hot: "独热行：词表每一项一列，该词元处为 1", embed: "独热 · E：1 选出词向量表 E 的一行", scale: "× √d_model", position: "位置编码：只取决于位置的一行",
+  norm: "LayerNorm(x) = (x − 均值) / √(方差 + ε) · γ + β", heads: "x W + b，再切成多个头", scores: "QKᵀ / √d_k，尚未加掩码", mask: "真：此键可见；假：填充或未来",
+  softmax: "softmax：被遮处恰为 0，每行之和为 1", mix: "权重 · V：对每个查询，值的加权和", merge: "各头并排，乘以 W_o，加 b", linear: "x W + b：每个位置各自计算",
+  activation: "激活函数，逐个数计算", logits: "logits = x W：词表每一项一个数", choose: "搜索由这些概率选词",
+};
+const VERDICTS = { none: "译文与参考相同，或无可比较", "search error": "搜索错误：参考译文得分更高，搜索没有找到它", "model error": "模型错误：模型给所写译文的分数高于参考，加宽束也无用", open: "未定：贪心搜索什么也没有比较" };
+
+/** The formula of a stage: the trace's own words, or those of its kind in the other language. */
+export const formulaOf = (node) => (language === "zh" ? FORMULAS[node.kind] ?? (node.inputs.length > 1 ? "相加" : node.formula) : node.formula);
+export const verdictOf = ({ kind, text }) => (language === "zh" ? VERDICTS[kind] : undefined) ?? text ?? kind;
