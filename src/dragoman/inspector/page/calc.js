@@ -1,0 +1,177 @@
+/* How a number came to be, computed again from its operands: lines to read, terms to sum, and the result to compare. */
+
+import { num } from "./dom.js";
+import { t } from "./texts.js";
+
+const line = (label, value) => ({ label, value });
+
+export function dot(one, other) {
+  let sum = 0;
+  for (let at = 0; at < one.length; at++) sum += one[at] * other[at];
+  return sum;
+}
+
+const terms = (title, one, other, names, most = Infinity) => ({ title, one, other, names, most });
+
+/** The dot product of a query and a key, and the score it becomes. */
+export function scoreOf(trace, path, head, query, key, root = true) {
+  const { query: q, key: k, scores } = trace.attention(path);
+  const one = q?.array ? trace.row(q.array, head, query) : null;
+  const other = k?.array ? trace.row(k.array, head, key) : null;
+  const traced = trace.at(scores.array, head, query, key);
+  if (!one || !other) return { lines: [line(t("scores"), num(traced, 5))], traced };
+  const product = dot(one, other);
+  const width = Math.sqrt(one.length);
+  const lines = [line("q · k", num(product, 5))];
+  // Relative positions and ALiBi add to the product what its operands do not tell.
+  const enters = scores.parameters.length > 0 || trace.record.model.positions === "alibi";
+  if (enters) lines.push(line(t("entersScores", num(traced * width - product, 5)), ""));
+  const whole = enters ? traced * width : product;
+  if (root) lines.push(line(t("scaled", num(width)), num(whole / width, 5)));
+  return { lines, terms: terms(t("dot"), one, other, ["q", "k"]), computed: enters ? undefined : whole / width, traced, product };
+}
+
+/** Softmax of one row of scores; what the mask hides gets exactly 0. */
+export function softmaxRow(trace, path, head, query, root = true) {
+  const { scores, query: q } = trace.attention(path);
+  const row = trace.row(scores.array, head, query);
+  const factor = root ? 1 : Math.sqrt(q.shape.at(-1));
+  const open = Array.from(row, (_, key) => trace.reason(path, query, key) === null);
+  const largest = Math.max(...Array.from(row).filter((_, key) => open[key]).map((value) => value * factor));
+  const powers = Array.from(row, (value, key) => (open[key] ? Math.exp(value * factor - largest) : 0));
+  const sum = powers.reduce((total, value) => total + value, 0) || 1;
+  return { weights: powers.map((value) => value / sum), powers, sum, largest, scores: Array.from(row, (value) => value * factor) };
+}
+
+export const entropyOf = (weights) => weights.reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0);
+
+export function weightOf(trace, path, head, query, key, root = true) {
+  const { weights } = trace.attention(path);
+  const row = softmaxRow(trace, path, head, query, root);
+  const why = trace.reason(path, query, key);
+  const score = scoreOf(trace, path, head, query, key, root);
+  const lines = [...score.lines, line(why ? t(why) : t("maskOpen"), why ? "→ 0" : "")];
+  if (!why) {
+    lines.push(line(t("exp", num(row.scores[key]), num(row.largest)), num(row.powers[key], 5)));
+    lines.push(line(t("expSum"), num(row.sum, 5)));
+  }
+  lines.push(line(t("weight"), num(row.weights[key], 5)));
+  const traced = root ? trace.at(weights.array, head, query, key) : null;
+  return { lines, terms: score.terms, computed: row.weights[key], traced };
+}
+
+function mixedOf(trace, path, head, query, column) {
+  const { weights, value, mixed } = trace.attention(path);
+  const one = trace.row(weights.array, head, query);
+  const keys = value.shape.at(-2);
+  const other = Float32Array.from({ length: keys }, (_, key) => trace.at(value.array, head, key, column));
+  if (!trace.array(value.array)) return null;
+  const off = trace.record.what_if?.heads_off?.some(([name, number]) => name === path && number === head);
+  const computed = off ? 0 : dot(one, other);
+  if (off) return { lines: [line(t("headOff"), num(0, 5))], computed, traced: trace.at(mixed.array, head, query, column) };
+  return { lines: [line(t("mixed"), num(computed, 5))], terms: terms(t("mixed"), one, other, [t("weights"), "v"]), computed, traced: trace.at(mixed.array, head, query, column) };
+}
+
+function normOf(trace, node, row, column) {
+  const { input, mean, deviation, normed, gain, bias, eps } = node.norm;
+  const from = trace.node(input);
+  const x = from?.array ? trace.row(from.array, row) : null;
+  const told = { mean: trace.at(mean, row, 0), deviation: trace.at(deviation, row, 0) };
+  if (!x) return null;
+  const average = x.reduce((sum, value) => sum + value, 0) / x.length;
+  const variance = x.reduce((sum, value) => sum + (value - average) ** 2, 0) / x.length;
+  const width = told.deviation ?? Math.sqrt(variance + eps);
+  const unit = (x[column] - average) / width;
+  const [g, b] = [gain && trace.array(gain)?.data[column], bias && trace.array(bias)?.data[column]];
+  const lines = [line(`x [${column}]`, num(x[column], 5)), line(t("mean"), num(average, 5)),
+    line(`${t("deviation")} = √(${num(variance, 5)} + ${eps})`, num(width, 5)), line(t("normed"), num(unit, 5))];
+  if (g !== null && g !== undefined) lines.push(line(`${t("gain")} = × ${num(g, 5)}`, num(unit * g, 5)));
+  if (b !== null && b !== undefined) lines.push(line(`${t("bias")} = + ${num(b, 5)}`, num(unit * (g ?? 1) + b, 5)));
+  if ((gain && g === undefined) || (bias && b === undefined)) return { lines: [...lines, line(t("noParameters"), "")], computed: unit, traced: trace.at(normed, row, column) };
+  return { lines, computed: unit * (g ?? 1) + (b ?? 0), traced: trace.at(node.array, row, column) };
+}
+
+/** The row that goes into a linear map: heads side by side where heads are joined. */
+function inputRow(trace, node, row) {
+  const from = trace.node(node.inputs[0]);
+  if (!from?.array) return null;
+  if (node.kind !== "merge") return trace.row(from.array, row);
+  const heads = from.shape[1];
+  const parts = Array.from({ length: heads }, (_, head) => trace.row(from.array, head, row));
+  return parts[0] ? Float32Array.from(parts.flatMap((part) => Array.from(part))) : null;
+}
+
+function linearOf(trace, node, head, row, column) {
+  const x = inputRow(trace, node, row);
+  const traced = node.kind === "heads" ? trace.at(node.array, head, row, column) : trace.at(node.array, row, column);
+  const at = (node.parameter_rows?.[0] ?? 0) + (node.kind === "heads" ? head * node.shape.at(-1) + column : column);
+  const weight = node.parameters[0] && trace.array(node.parameters[0]);
+  if (!x || !weight || weight.shape.at(-1) !== x.length) return { lines: [line(t("noParameters"), "")], traced };
+  const w = trace.row(node.parameters[0], at);
+  const b = node.parameters[1] ? trace.array(node.parameters[1])?.data[at] : undefined;
+  const product = dot(x, w);
+  const lines = [line("x · W", num(product, 5))];
+  if (b !== undefined) lines.push(line(`+ b = + ${num(b, 5)}`, num(product + b, 5)));
+  return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced };
+}
+
+function addOf(trace, node, row, column) {
+  const parts = node.inputs.map((id) => trace.node(id)).filter((from) => from?.array).map((from) => [from.id, trace.at(from.array, row, column)]);
+  if (parts.length < 2 || parts.some(([, value]) => value === null)) return null;
+  return { lines: parts.map(([id, value], at) => line(`${at ? "+ " : ""}${id}`, num(value, 5))), computed: parts.reduce((sum, [, value]) => sum + value, 0), traced: trace.at(node.array, row, column) };
+}
+
+function embedOf(trace, node, row, column) {
+  const traced = trace.at(node.array, row, column);
+  if (node.kind === "scale") {
+    const x = trace.at(trace.node(node.inputs[0]).array, row, column);
+    const root = Math.sqrt(trace.sizes.d_model);
+    return { lines: [line(`${num(x, 5)} × √${trace.sizes.d_model}`, num(x * root, 5))], computed: x * root, traced };
+  }
+  const ids = trace.node(node.inputs[0])?.picked;
+  const value = ids && trace.array(node.parameters[0]) ? trace.at(node.parameters[0], ids[row], column) : undefined;
+  return value === undefined ? { lines: [line(t("noParameters"), "")], traced } : { lines: [line(`E[${ids[row]}, ${column}]`, num(value, 5))], computed: value, traced };
+}
+
+function positionOf(trace, node, row, column) {
+  const traced = trace.at(node.array, row, column);
+  if (trace.record.model.positions !== "interleaved") return { lines: [line(node.formula, num(traced, 5))], traced };
+  const width = node.shape.at(-1);
+  const angle = row / 10000 ** ((column - (column % 2)) / width);
+  const wave = column % 2 ? "cos" : "sin";
+  const computed = Math[wave](angle);
+  return { lines: [line(`${wave}(${row} / 10000^(${column - (column % 2)}/${width})) = ${wave}(${num(angle, 5)})`, num(computed, 5))], computed, traced };
+}
+
+function activationOf(trace, node, row, column) {
+  const x = trace.at(trace.node(node.inputs[0]).array, row, column);
+  const traced = trace.at(node.array, row, column);
+  if (trace.record.model.config.activation !== "relu" || node.inputs.length > 1) return { lines: [line(`x [${column}]`, num(x, 5)), line(node.formula, num(traced, 5))], traced };
+  return { lines: [line(`max(0, ${num(x, 5)})`, num(Math.max(0, x), 5))], computed: Math.max(0, x), traced };
+}
+
+function passedOf(trace, node, row, column) {
+  const from = trace.node(node.inputs[0]);
+  if (!from?.array || from.shape.length !== node.shape.length) return null;
+  const computed = trace.at(from.array, row, column);
+  return { lines: [line(from.id, num(computed, 5))], computed, traced: trace.at(node.array, row, column) };
+}
+
+/** How the number at a place of a stage was computed; null where the page cannot say. */
+export function explain(trace, node, { head, row, col, root }) {
+  const path = trace.attentionOf(node.id);
+  if (node.norm) return normOf(trace, node, row, col);
+  switch (node.kind) {
+    case "scores": return scoreOf(trace, path, head, row, col, root);
+    case "mask": return { lines: [line(trace.reason(path, row, col) ? t(trace.reason(path, row, col)) : t("maskOpen"), "")] };
+    case "softmax": return path ? weightOf(trace, path, head, row, col, root) : null;
+    case "mix": return mixedOf(trace, path, head, row, col);
+    case "heads": case "merge": case "linear": case "logits": return linearOf(trace, node, head, row, col);
+    case "add": return addOf(trace, node, row, col);
+    case "embed": case "scale": return embedOf(trace, node, row, col);
+    case "position": return positionOf(trace, node, row, col);
+    case "activation": return activationOf(trace, node, row, col);
+    case "memory": case "output": return passedOf(trace, node, row, col);
+    default: return null;
+  }
+}

@@ -1,0 +1,59 @@
+/* Elements and numbers. Text of a record goes into text nodes only: no piece can become markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "key") element.dataset.key = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(2).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
+export const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
+
+export function button(text, act, more = {}) {
+  return h("button", { type: "button", onclick: act, ...more }, text);
+}
+
+/** A number as one writes it: a true minus, no more digits than carry something. */
+export function num(value, digits = 4) {
+  if (value === null || value === undefined) return "–";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "−∞" : "NaN";
+  const small = value !== 0 && Math.abs(value) < 10 ** -digits / 2;
+  return (small ? value.toExponential(1) : value.toFixed(digits)).replaceAll("-", "−");
+}
+
+export const percent = (value) => `${num(100 * value, value < 0.0995 ? 1 : 0)}%`;
+
+/** A piece as one reads it: the mark of a word's beginning is no letter of it. */
+export function shown(piece) {
+  const text = piece.replace(/^▁/u, "");
+  return text === "" ? "␣" : text;
+}
+
+export function save(name, text, kind) {
+  const address = URL.createObjectURL(new Blob([text], { type: kind }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+/** An SVG as a file of its own: it takes along the colours and letters that the page's rules give it. */
+export function saveSvg(figure, name) {
+  const copy = figure.cloneNode(true);
+  const wanted = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family"];
+  const originals = [figure, ...figure.querySelectorAll("*")];
+  [copy, ...copy.querySelectorAll("*")].forEach((element, at) => {
+    const style = getComputedStyle(originals[at]);
+    for (const property of wanted) element.setAttribute(property, style.getPropertyValue(property));
+    for (const attribute of ["class", "tabindex", "data-key"]) element.removeAttribute(attribute);
+  });
+  copy.setAttribute("xmlns", SVG);
+  const ground = s("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor });
+  copy.prepend(ground);
+  save(name, new XMLSerializer().serializeToString(copy), "image/svg+xml");
+}

@@ -1,0 +1,125 @@
+/* The tour's stops: a question, its answer worked out from the trace, and the place where one sees it. */
+
+import { entropyOf, scoreOf, softmaxRow } from "./calc.js";
+import { num, percent, shown } from "./dom.js";
+import { shapeText } from "./labels.js";
+import { lang } from "./texts.js";
+
+const say = (en, zh) => (lang() === "zh" ? zh : en);
+
+function meanEntropy(trace, path, root) {
+  const rows = trace.node(`${path}.weights`).shape.at(-2);
+  let sum = 0;
+  for (let row = 0; row < rows; row++) sum += entropyOf(softmaxRow(trace, path, 0, row, root).weights);
+  return sum / rows;
+}
+
+function find(trace) {
+  const { nodes } = trace.record.graph;
+  const paths = trace.record.model.attentions ?? [];
+  return {
+    sum: nodes.find((node) => node.kind === "add" && node.layer === null && node.array),
+    position: nodes.find((node) => node.kind === "position" && node.array),
+    first: paths[0],
+    causal: paths.find((path) => trace.node(`${path}.mask`)?.causal),
+    cross: paths.find((path) => path.endsWith("cross_attention")),
+    norm: nodes.find((node) => node.norm && trace.array(node.norm.input) && trace.array(node.norm.mean)),
+    activated: nodes.find((node) => node.kind === "activation" && trace.array(node.array)),
+  };
+}
+
+/** The stops that this record can answer; each is {question, answer, show}. */
+export function stopsOf(trace) {
+  const found = find(trace);
+  const { record } = trace;
+  const stops = [];
+  const stop = (when, question, answer, show) => { if (when) stops.push({ question, answer: answer(), show }); };
+  const at = (stage, row = -1, col = -1, more = {}) => ({ view: "stage", stage, row, col, head: 0, root: 1, ...more });
+  const steps = record.steps;
+
+  stop(record.source, say("What goes into the model?", "输入模型的是什么？"), () => {
+    const pieces = record.source.pieces.map(({ text, id }) => `${shown(text)} = ${id}`).join(", ");
+    return say(`Not letters but ${record.source.pieces.length} numbers of pieces: ${pieces}.`, `不是文字，而是 ${record.source.pieces.length} 个词元的编号：${pieces}。`);
+  }, { view: "map" });
+
+  stop(found.sum, say("What is the shape here?", "这里的形状是什么？"), () => say(
+    `${shapeText(found.sum)}: one row of ${trace.sizes.d_model} numbers for each piece. It keeps this shape through every layer, so that what a layer adds can be added.`,
+    `${shapeText(found.sum)}：每个词元一行，共 ${trace.sizes.d_model} 个数。各层都保持此形状，残差才能相加。`), at(found.sum?.id, 0, 0));
+
+  stop(found.position, say("How does the model know the order?", "模型怎样知道次序？"), () => {
+    const [one, two] = [0, 1].map((row) => num(trace.at(found.position.array, row, 0), 3));
+    return say(`A row that depends on the position alone is added. In column 0 it is ${one} at position 0 and ${two} at position 1.`, `加上只取决于位置的一行（位置编码）。第 0 列在位置 0 为 ${one}，在位置 1 为 ${two}。`);
+  }, at(found.position?.id, 1, 0));
+
+  stop(found.first, say("What multiplies what in a score?", "注意力分数是什么乘什么？"), () => {
+    const score = scoreOf(trace, found.first, 0, 0, 1);
+    return say(`The query of one piece times the key of another, number by number, summed: q · k = ${num(score.product ?? 0)}, and ÷ √d_k gives ${num(score.traced)}.`,
+      `一个词元的查询与另一个词元的键逐项相乘再求和：q · k = ${num(score.product ?? 0)}，除以 √d_k 得 ${num(score.traced)}。`);
+  }, at(`${found.first}.scores`, 0, 1));
+
+  stop(found.first, say("Why ÷ √d_k?", "为什么要除以 √d_k？"), () => {
+    const width = trace.node(`${found.first}.query`).shape.at(-1);
+    const [with_, without] = [true, false].map((root) => num(meanEntropy(trace, found.first, root), 3));
+    return say(`A sum of ${width} products spreads about √${width} = ${num(Math.sqrt(width), 2)} times as far as one. Undivided, softmax would pick almost one key: the mean entropy here is ${with_} nats with the division, ${without} without.`,
+      `${width} 个乘积之和的离散程度约为单个的 √${width} = ${num(Math.sqrt(width), 2)} 倍。不除的话 softmax 几乎只选一个键：此处平均熵为 ${with_} 奈特，不除则为 ${without}。`);
+  }, at(`${found.first}.weights`, 0, 1, { root: 0 }));
+
+  stop(found.first, say("What does softmax make of a row of scores?", "softmax 把一行分数变成什么？"), () => {
+    const row = softmaxRow(trace, found.first, 0, 0);
+    const most = row.weights.indexOf(Math.max(...row.weights));
+    return say(`Shares that sum to ${num(row.weights.reduce((a, b) => a + b, 0), 4)}. The largest of this row is ${percent(row.weights[most])}, for key ${most + 1}.`, `和为 ${num(row.weights.reduce((a, b) => a + b, 0), 4)} 的份额。此行最大的是第 ${most + 1} 个键：${percent(row.weights[most])}。`);
+  }, at(`${found.first}.weights`, 0, 0));
+
+  stop(found.norm, say("What does LayerNorm do to this vector?", "层归一化对这个向量做了什么？"), () => {
+    const [mean, deviation] = [found.norm.norm.mean, found.norm.norm.deviation].map((name) => num(trace.at(name, 0, 0)));
+    return say(`It takes away the mean ${mean} and divides by the deviation ${deviation}; what is left has mean 0 and variance 1. Then each column has its own γ and β.`, `减去均值 ${mean}，除以标准差 ${deviation}，得到均值 0、方差 1 的向量；然后每列各有自己的 γ 与 β。`);
+  }, at(found.norm?.id, 0, 0));
+
+  stop(found.activated, say("What happens in the feed-forward network?", "前馈网络里发生了什么？"), () => {
+    const row = trace.row(found.activated.array, 0);
+    const zero = row.reduce((sum, value) => sum + (value === 0 ? 1 : 0), 0);
+    return say(`Each piece by itself is widened to ${row.length} numbers, and ${zero} of them become 0 in the first row; then it is brought back to ${trace.sizes.d_model}.`, `每个词元单独扩展到 ${row.length} 个数，第一行中有 ${zero} 个变为 0；然后回到 ${trace.sizes.d_model} 个。`);
+  }, at(found.activated?.id, 0, 0));
+
+  stop(found.cross, say("Where do K and V come from in cross-attention?", "交叉注意力的 K 和 V 从哪里来？"), () => {
+    const [key, query] = ["key", "query"].map((part) => shapeText(trace.node(`${found.cross}.${part}`)));
+    return say(`From the encoder's output, once for all steps: K is ${key}, with a row for each source piece. Only Q comes from the decoder: ${query}.`, `来自编码器输出，所有步共用：K 为 ${key}，每个源词元一行。只有 Q 来自解码器：${query}。`);
+  }, at(`${found.cross}.key`, 0, 0));
+
+  stop(found.causal && steps.length > 1, say("Why is this cell masked?", "为什么这个格子被遮住？"), () => {
+    const why = trace.reason(found.causal, 0, 1);
+    return why === null ? say("The causal mask was taken away, so it is not: the row sees the future.", "因果掩码已被去掉，所以没有遮：此行看得到未来。")
+      : say(`Row 1 is to write “${shown(trace.writes(0))}”. Key 2 is “${shown(trace.reads(1))}”, the answer itself. Its weight is exactly ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 1)}.`,
+        `第 1 行要写“${shown(trace.writes(0))}”，而第 2 个键是“${shown(trace.reads(1))}”，正是答案。其权重恰为 ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 1)}。`);
+  }, at(`${found.causal}.weights`, 0, 1));
+
+  const views = record.views ?? [];
+  stop(views.length > 1, say("What changes between one step and the next?", "相邻两步之间变了什么？"), () => {
+    const [one, two] = views;
+    return say(`One key more: ${one.cached.keys} at step 1, ${two.cached.keys} at step 2. The query is one new row; the earlier keys and values are kept, not computed again.`, `多了一个键：第 1 步 ${one.cached.keys} 个，第 2 步 ${two.cached.keys} 个。查询只有新的一行；以前的键和值保留在缓存里，不再重算。`);
+  }, { view: "steps", t: 2 });
+
+  stop(views.length, say("What did training see that prediction does not?", "训练时看到了什么是预测时看不到的？"), () => {
+    const last = views.at(-1);
+    return say(`The whole right answer: ${last.parallel.queries} rows at once (teacher forcing), each hidden from its future by the mask. Prediction has only what it wrote itself. The row is the same to ${num(last.differences.cached_parallel.largest, 7)}.`,
+      `整个正确答案：${last.parallel.queries} 行同时计算（教师强制），每行的未来被掩码遮住。预测是自回归的，只有自己写出的词元。同一行只相差 ${num(last.differences.cached_parallel.largest, 7)}。`);
+  }, { view: "steps", t: Math.max(1, views.length) });
+
+  const { beam } = record;
+  stop(beam?.final.length, say("Why did beam search beat greedy search?", "为什么束搜索胜过贪心搜索？"), () => {
+    const last = beam.events.find(({ id }) => id === beam.greedy_events?.at(-1));
+    const best = beam.final[0];
+    if (!last || last.sum >= best.sum - 1e-6) return say("Here it did not: both write the same text, or greedy's is as likely.", "这里没有：两者写出相同的译文，或贪心的同样可能。");
+    const [first, other] = [beam.events.find(({ id }) => id === beam.greedy_events[0]), best.ids[0]];
+    const mine = beam.events.find(({ step, token }) => step === 1 && token === other);
+    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}. Likelier is not better: the probability is the model's opinion, and the two may be wrong alike.`,
+      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。更可能不等于更好：概率只是模型的看法。`);
+  }, { view: "search" });
+
+  stop(steps.length, say("Where was the model least sure?", "模型在哪里最没有把握？"), () => {
+    const most = steps.reduce((a, b) => (b.entropy > a.entropy ? b : a));
+    return say(`At step ${most.t}: entropy ${num(most.entropy, 2)} nats, as if it chose among ${num(Math.exp(most.entropy), 1)} equal pieces. It wrote “${shown(most.writes.piece)}” with ${percent(Math.exp(most.log_probability))}.`,
+      `第 ${most.t} 步：熵为 ${num(most.entropy, 2)} 奈特，相当于在 ${num(Math.exp(most.entropy), 1)} 个等可能词元中选择。写出“${shown(most.writes.piece)}”，概率 ${percent(Math.exp(most.log_probability))}。`);
+  }, { view: "judging", t: steps.length ? steps.reduce((a, b) => (b.entropy > a.entropy ? b : a)).t : 1 });
+  return stops;
+}

@@ -1,0 +1,127 @@
+/* The words of the page. Terms in Chinese are those of Chinese textbooks. */
+
+import { kept } from "./state.js";
+
+const TEXTS = {
+  en: {
+    title: "Dragoman inspector", skip: "Skip to the view", strip: "Pieces", views: "Views",
+    darkTheme: "Dark theme", otherLanguage: "中文", source: "Source", output: "Output", target: "Target",
+    keys: "Keys: ← → step · ↑ ↓ layer · [ ] head · 1–9 views",
+    map: "Architecture", stage: "Stage", steps: "Steps", search: "Search", heads: "Heads", judging: "Judging", embeddings: "Embeddings", tour: "Tour", quiz: "Quiz",
+    encoder: "Encoder", decoder: "Decoder", layer: "layer {0}", layerOf: "layer {0} of {1}", head: "Head", headN: "head {0}",
+    saveSvg: "Save as SVG", memoryArrow: "memory: K and V come from here", noRecord: "There is no record in this page.",
+    self_attention: "self-attention", masked_self_attention: "masked self-attention", cross_attention: "cross-attention",
+    feed_forward: "feed-forward network", residual: "add", norm: "LayerNorm", query: "queries Q", key: "keys K", value: "values V",
+    scores: "scores", mask: "mask", weights: "attention weights", mixed: "weights × V", merge: "heads joined × W_o",
+    one_hot: "one-hot rows", embed: "rows of the embedding", scale: "× √d_model", position: "position encoding", add: "sum",
+    memory: "memory", output_norm: "decoder output", logits: "logits", softmax: "probabilities", choose: "choice",
+    inner: "first linear map", activated: "activation", outer: "second linear map", embedding: "embedding + position",
+    reads: "reads {0} → writes {1}", looks: "{0} looks for", lookedAt: "is looked at", positionN: "{0} at {1}",
+    shape: "Shape", formula: "Formula", inputs: "Comes from", none: "nothing", cell: "The chosen number", pick: "Choose a cell to see how it is computed.",
+    agrees: "✓ recomputed in this page: differs from the trace by {0}", parts: "✗ recomputed {0}, the trace says {1}",
+    entersScores: "The positions of this model enter the scores: {0} is added to q·k.",
+    withRoot: "÷ √d_k", withoutRoot: "without ÷ √d_k", rootNote: "Without ÷ √d_k the scores are {0} times as large: the mean entropy of the rows falls from {1} to {2} nats, softmax all but picks one key.",
+    dot: "q · k, term by term", term: "term", product: "product", sum: "sum", scaled: "÷ √d_k = ÷ {0}", maskOpen: "mask: this key may be seen",
+    causal: "hidden: it lies in the future (causal mask)", padding: "hidden: padding, no piece of this text", masked: "hidden by the mask",
+    exp: "exp(score − largest) = exp({0} − {1})", expSum: "sum over the keys that are seen", weight: "weight = exp ÷ sum",
+    mean: "mean", deviation: "deviation = √(variance + ε)", normed: "(x − mean) ÷ deviation", gain: "× γ", bias: "+ β", result: "result",
+    row: "row x", column: "row of W", noParameters: "The parameters are not in this file.", rowTimes: "x · W, term by term: the {0} largest of {1}", rest: "the other {0} terms",
+    times: "{0} × {1}", cached: "Cached: one query row, keys kept", prefix: "Recomputed prefix: [{0} rows]", training: "Training: all rows under the triangle",
+    step: "Step {0} of {1}", stepLabel: "Step", difference: "The row of step {0}, cached against parallel: they differ by at most {1} (at {2}); recomputed prefix against parallel: {3}. The same computation, three times.",
+    notKept: "The arrays of this step are not in this file.", attention: "Attention",
+    beamTree: "Beam tree", candidate: "candidate", parent: "parent", fate: "fate", why: "why", kept: "kept", pruned: "pruned", finished: "finished", left: "left",
+    finalSet: "Results, best first", text: "text", length: "length", penalty: "÷ length penalty", score: "score", greedyPath: "Greedy: {0}", greedyOff: "Step {0}: the greedy path leaves the beam.",
+    greedySame: "Greedy and beam write the same.", greedyOther: "Greedy takes the likeliest piece at each step and cannot take it back. Its sum is {0}; the beam's is {1}: {2}.", beamHigher: "the beam found a likelier text", stop: "Why it stopped: {0}",
+    noBeam: "This record has no beam.", allCandidates: "Show every candidate", sampling: "Temperature, top-k, top-p on the logits of step {0}",
+    temperature: "Temperature", topK: "top-k (0: all)", topP: "top-p", piece: "piece", logit: "logit", probability: "probability", before: "before", after: "after", left_n: "{0} of {1} pieces are left.",
+    sortBy: "Sorted by", entropy: "entropy", sharpness: "sharpness", distance: "distance", diagonality: "diagonality", openStage: "Open the stage",
+    logProbability: "log-probability", rank: "rank", perPiece: "The output, piece by piece", coverage: "Coverage of the source", coverageNote: "How much all steps together look at a piece, mean over the heads of the last layer but one; below 0.2 perhaps left out, above 2 perhaps said twice.",
+    flags: "Flags", noFlags: "Nothing is conspicuous.", uncovered: "hardly looked at: {0}", overcovered: "looked at more than twice: {0}", unknown_source: "unknown in the source: {0}", unknown_output: "unknown in the output: {0}", looping: "the output loops", cut: "the output was cut", truncated: "the source was truncated",
+    reference: "Forced reference", noReference: "No target was given: --target compares one.", verdict: "Verdict", total: "sum",
+    mapOf: "Map of the embeddings (PCA)", nearest: "Nearest neighbours of {0} (cosine)", clocks: "Position {0} as hands of clocks", clocksNote: "Each pair of columns (sin, cos) is a hand; the first turns fast, the last hardly at all.", strips: "piece + position = sum", sourceSide: "Source", targetSide: "Target",
+    stopN: "Stop {0} of {1}", next: "Next", back: "Back", answer: "Answer", show: "Show it", print: "Print", check: "Check", right: "Right: {0}", wrong: "No: it is {0}", result_n: "{0} of {1} right",
+    headOff: "this head is switched off: 0", copyNumpy: "Copy as NumPy", copyLatex: "Copy as LaTeX", stages: "All stages", parameters: "{0} parameters", pictureName: "architecture", picked: "The 1 stands in column {0}: row {0} of the table is {1}.",
+  },
+  zh: {
+    title: "Dragoman 透视", skip: "跳到主视图", strip: "词元", views: "视图",
+    darkTheme: "深色主题", otherLanguage: "English", source: "源文", output: "译文", target: "目标文",
+    keys: "按键：← → 步 · ↑ ↓ 层 · [ ] 头 · 1–9 视图",
+    map: "架构", stage: "阶段", steps: "解码步", search: "搜索", heads: "注意力头", judging: "评判", embeddings: "词向量", tour: "导览", quiz: "测验",
+    encoder: "编码器", decoder: "解码器", layer: "第 {0} 层", layerOf: "第 {0} 层，共 {1} 层", head: "头", headN: "头 {0}",
+    saveSvg: "存为 SVG", memoryArrow: "编码器输出：K 与 V 由此而来", noRecord: "此页中没有记录。",
+    self_attention: "自注意力", masked_self_attention: "掩码自注意力", cross_attention: "交叉注意力",
+    feed_forward: "前馈网络", residual: "残差相加", norm: "层归一化", query: "查询 Q", key: "键 K", value: "值 V",
+    scores: "注意力分数", mask: "掩码", weights: "注意力权重", mixed: "权重 × V", merge: "多头拼接 × W_o",
+    one_hot: "独热向量", embed: "词向量表的行", scale: "× √d_model", position: "位置编码", add: "相加",
+    memory: "编码器输出", output_norm: "解码器输出", logits: "logits（未归一化分数）", softmax: "概率", choose: "选词",
+    inner: "第一次线性变换", activated: "激活函数", outer: "第二次线性变换", embedding: "词向量 + 位置编码",
+    reads: "读 {0} → 写 {1}", looks: "{0} 在看", lookedAt: "被看", positionN: "{1} 处的 {0}",
+    shape: "形状", formula: "公式", inputs: "来自", none: "无", cell: "所选的数", pick: "点一个格子，看它怎样算出来。",
+    agrees: "✓ 已在本页重算：与记录相差 {0}", parts: "✗ 重算得 {0}，记录为 {1}",
+    entersScores: "此模型的位置信息进入分数：q·k 之外另加 {0}。",
+    withRoot: "÷ √d_k", withoutRoot: "不除以 √d_k", rootNote: "不除以 √d_k，分数放大 {0} 倍：各行平均熵由 {1} 降到 {2} 奈特，softmax 几乎只选一个键。",
+    dot: "q · k，逐项相乘", term: "项", product: "乘积", sum: "和", scaled: "÷ √d_k = ÷ {0}", maskOpen: "掩码：此键可见",
+    causal: "被遮：位于未来（因果掩码）", padding: "被遮：是填充，不是文中词元", masked: "被掩码遮住",
+    exp: "exp(分数 − 最大值) = exp({0} − {1})", expSum: "对可见的键求和", weight: "权重 = exp ÷ 和",
+    mean: "均值", deviation: "标准差 = √(方差 + ε)", normed: "(x − 均值) ÷ 标准差", gain: "× γ", bias: "+ β", result: "结果",
+    row: "行 x", column: "W 的行", noParameters: "此文件不含参数。", rowTimes: "x · W 逐项：{1} 项中最大的 {0} 项", rest: "其余 {0} 项",
+    times: "{0} × {1}", cached: "缓存：一行查询，键保留", prefix: "重算前缀：[{0} 行]", training: "训练（教师强制）：三角掩码下的所有行",
+    step: "第 {0} 步，共 {1} 步", stepLabel: "步", difference: "第 {0} 步的行：缓存与并行至多相差 {1}（在 {2}）；重算前缀与并行相差 {3}。同一计算，三种做法。",
+    notKept: "此文件不含这一步的数组。", attention: "注意力",
+    beamTree: "束搜索树", candidate: "候选", parent: "父节点", fate: "去向", why: "原因", kept: "保留", pruned: "剪除", finished: "完成", left: "留下",
+    finalSet: "结果，由好到差", text: "文本", length: "长度", penalty: "÷ 长度惩罚", score: "得分", greedyPath: "贪心：{0}", greedyOff: "第 {0} 步：贪心路径离开了束。",
+    greedySame: "贪心与束搜索写出的相同。", greedyOther: "贪心每步取最可能的词元，不能反悔。其和为 {0}，束搜索为 {1}：{2}。", beamHigher: "束搜索找到了更可能的译文", stop: "停止原因：{0}",
+    noBeam: "此记录没有束搜索。", allCandidates: "显示所有候选", sampling: "第 {0} 步 logits 上的温度、top-k、top-p",
+    temperature: "温度", topK: "top-k（0：全部）", topP: "top-p", piece: "词元", logit: "logit", probability: "概率", before: "之前", after: "之后", left_n: "{1} 个词元中剩下 {0} 个。",
+    sortBy: "排序依据", entropy: "熵", sharpness: "锐度", distance: "距离", diagonality: "对角性", openStage: "打开该阶段",
+    logProbability: "对数概率", rank: "名次", perPiece: "译文逐词元", coverage: "源文覆盖度", coverageNote: "所有步合计看一个词元多少（倒数第二层各头平均）；低于 0.2 可能漏译，高于 2 可能重复译。",
+    flags: "提示", noFlags: "没有异常。", uncovered: "几乎没被看：{0}", overcovered: "被看两次以上：{0}", unknown_source: "源文未知词元：{0}", unknown_output: "译文未知词元：{0}", looping: "译文在循环", cut: "译文被截断", truncated: "源文被截断",
+    reference: "强制参考译文", noReference: "没有给出目标文：用 --target 比较。", verdict: "判定", total: "和",
+    mapOf: "词向量图（PCA）", nearest: "{0} 的最近邻（余弦）", clocks: "位置 {0}：时钟指针", clocksNote: "每两列（sin、cos）是一根指针；第一根转得快，最后一根几乎不动。", strips: "词元 + 位置 = 和", sourceSide: "源语言", targetSide: "目标语言",
+    stopN: "第 {0} 站，共 {1} 站", next: "下一站", back: "上一站", answer: "答案", show: "看一看", print: "打印", check: "检查", right: "对：{0}", wrong: "不对：是 {0}", result_n: "{1} 题中对 {0} 题",
+    headOff: "此头已关闭：0", copyNumpy: "复制为 NumPy", copyLatex: "复制为 LaTeX", stages: "所有阶段", parameters: "{0} 个参数", pictureName: "architecture", picked: "1 在第 {0} 列：表的第 {0} 行是 {1}。",
+  },
+};
+
+let language = kept("inspector-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+if (!Object.hasOwn(TEXTS, language)) language = "en";
+
+export const lang = () => language;
+export function choose(name) { language = name; }
+
+/** The words for a name, numbers and pieces put in their places. */
+export function t(name, ...values) {
+  const text = TEXTS[language][name] ?? name;
+  return text.replace(/\{(\d)\}/gu, (_, at) => String(values[Number(at)]));
+}
+
+const PARTS = { query: "query", key: "key", value: "value", scores: "scores", mask: "mask", weights: "weights", mixed: "mixed", output: "merge", inner: "inner", activated: "activated", outer: "outer" };
+
+/** What a stage is called: "Encoder · layer 1 · self-attention · scores". */
+export function nameOf(node) {
+  const parts = [];
+  if (node.stack) parts.push(t(node.stack));
+  if (node.layer !== null && node.layer !== undefined) parts.push(t("layer", node.layer + 1));
+  const sub = /(self_attention|cross_attention|feed_forward)/u.exec(node.id);
+  if (sub) parts.push(t(sub[1]));
+  const last = node.id.split(".").at(-1);
+  if (node.id === "memory") return t("memory");
+  if (node.id === "decoder.output") return t("output_norm");
+  if (node.kind === "norm") parts.push(t("norm"));
+  else if (node.kind === "add" && node.layer !== null) parts.push(t("residual"));
+  else if (sub && PARTS[last]) parts.push(t(PARTS[last]));
+  else parts.push(t(node.kind));
+  return parts.join(" · ");
+}
+
+const FORMULAS = {
+  one_hot: "独热行：词表每一项一列，该词元处为 1", embed: "独热 · E：1 选出词向量表 E 的一行", scale: "× √d_model", position: "位置编码：只取决于位置的一行",
+  norm: "LayerNorm(x) = (x − 均值) / √(方差 + ε) · γ + β", heads: "x W + b，再切成多个头", scores: "QKᵀ / √d_k，尚未加掩码", mask: "真：此键可见；假：填充或未来",
+  softmax: "softmax：被遮处恰为 0，每行之和为 1", mix: "权重 · V：对每个查询，值的加权和", merge: "各头并排，乘以 W_o，加 b", linear: "x W + b：每个位置各自计算",
+  activation: "激活函数，逐个数计算", logits: "logits = x W：词表每一项一个数", choose: "搜索由这些概率选词",
+};
+const VERDICTS = { none: "译文与参考相同，或无可比较", "search error": "搜索错误：参考译文得分更高，搜索没有找到它", "model error": "模型错误：模型给所写译文的分数高于参考，加宽束也无用", open: "未定：贪心搜索什么也没有比较" };
+
+/** The formula of a stage: the trace's own words, or those of its kind in the other language. */
+export const formulaOf = (node) => (language === "zh" ? FORMULAS[node.kind] ?? (node.inputs.length > 1 ? "相加" : node.formula) : node.formula);
+export const verdictOf = ({ kind, text }) => (language === "zh" ? VERDICTS[kind] : undefined) ?? text ?? kind;

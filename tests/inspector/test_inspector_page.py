@@ -1,0 +1,231 @@
+"""The inspector's page in a real browser, opened from disk: its numbers are NumPy's, and it asks nobody."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from browsing import ACCESS, find_browser, launch, watched
+from dragoman.inspector.inspecting import inspect
+from dragoman.inspector.offline import offline_page
+from dragoman.inspector.record import Inspection
+from end_to_end import small
+
+Open = Callable[..., AbstractContextManager[Page]]
+TEXT = "ba ce di fo gu"
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+VIEWS = ("map", "stage", "steps", "search", "heads", "judging", "embeddings", "tour", "quiz")
+ENCODER, CROSS = "encoder.layers.0.self_attention", "decoder.layers.0.cross_attention"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = find_browser()
+    if program is None:
+        pytest.skip("there is no Chromium on this machine")
+    expect.set_options(timeout=20_000)
+    with sync_playwright() as playwright:
+        browser = launch(playwright, program)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def found() -> Inspection:
+    return inspect(small.translator(small.word_pair(), 1, num_decoder_layers=2, num_heads=2), TEXT, beam_size=3)
+
+
+@pytest.fixture(scope="module")
+def file(found: Inspection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(offline_page(found), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def open_page(browser: Browser, file: Path) -> Open:
+    return lambda **how: watched(browser, file.as_uri(), **how)
+
+
+def go(page: Page, **state: object) -> None:
+    page.evaluate("(hash) => { location.hash = hash; }", urlencode(state))
+    expect(page.locator("main")).to_have_attribute("data-view", str(state["view"]))
+
+
+def said(value: float) -> str:
+    """A number as the page says it."""
+    small_one = value != 0 and abs(value) < 0.5e-5
+    return (f"{value:.1e}" if small_one else f"{value:.5f}").replace("-", "−")
+
+
+def chosen_cells(found: Inspection) -> list[tuple[str, int, int, int, float]]:
+    """Ten cells of as many kinds of stages, worked out by NumPy from their operands."""
+    arrays = {name: values.astype(np.float64) for name, values in found.arrays.items()}
+    root = math.sqrt(arrays[f"{ENCODER}.query"].shape[-1])
+    cells = []
+    for path, head, row, col in ((ENCODER, 0, 0, 1), (ENCODER, 1, 2, 0), (CROSS, 1, 0, 2)):
+        query, key, value = (arrays[f"{path}.{part}"][0, head] for part in ("query", "key", "value"))
+        scores = query @ key.T / root
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights = powers / powers.sum(axis=-1, keepdims=True)
+        cells += [(f"{path}.scores", head, row, col, scores[row, col])]
+        cells += [(f"{path}.weights", head, row, col, weights[row, col])]
+        cells += [(f"{path}.mixed", head, row, col, (weights @ value)[row, col])]
+    total = arrays["source_embedding.tokens"] + arrays["source_embedding.position_rows"]
+    return [*cells, ("source_embedding.positions", 0, 1, 3, total[0, 1, 3])]
+
+
+def test_ten_cells_are_those_of_numpy_and_explain_themselves(open_page: Open, found: Inspection) -> None:
+    cells = chosen_cells(found)
+    assert len(cells) == 10
+    with open_page() as page:
+        for stage, head, row, col, value in cells:
+            go(page, view="stage", stage=stage, head=head, row=row, col=col)
+            shown = float((page.locator("#number").text_content() or "").replace("−", "-"))
+            assert shown == pytest.approx(value, abs=2e-5), stage
+            expect(page.locator("[data-check]")).to_have_attribute("data-check", "agrees")
+
+
+def test_every_stage_agrees_with_what_the_page_computes(open_page: Open, found: Inspection) -> None:
+    explained = 0
+    with open_page() as page:
+        for node in found.record["graph"]["nodes"]:
+            go(page, view="stage", stage=node["id"], row=1, col=1)
+            expect(page.locator("#shape")).to_contain_text(f"{node['axes'][-1]}={node['shape'][-1]}")
+            assert page.locator("[data-check='parts']").count() == 0, node["id"]
+            explained += page.locator("[data-check='agrees']").count()
+    assert explained > 0.8 * len(found.record["graph"]["nodes"])
+
+
+def test_a_click_on_a_box_and_on_a_cell(open_page: Open, found: Inspection) -> None:
+    with open_page() as page:
+        page.locator(f"[data-key='box:{CROSS}.weights']").click()
+        expect(page.locator("main")).to_have_attribute("data-view", "stage")
+        grid = page.get_by_role("grid").filter(has=page.locator(f"[data-key^='cell:{CROSS}.weights']"))
+        grid.get_by_role("gridcell").nth(1).click()
+        number = found.arrays[f"{CROSS}.weights"][0, 0, 0, 1]
+        expect(page.locator("#number")).to_have_text(said(float(number)))
+        page.keyboard.press("ArrowRight")
+        number = found.arrays[f"{CROSS}.weights"][0, 0, 0, 2]
+        expect(page.locator("#number")).to_have_text(said(float(number)))
+        assert "col=2" in page.url  # a link leads here
+
+
+def test_a_hidden_cell_says_why(open_page: Open) -> None:
+    with open_page() as page:
+        go(page, view="stage", stage="decoder.layers.0.self_attention.weights", row=0, col=1)
+        expect(page.locator("#number")).to_have_text("0.00000")
+        expect(page.locator(".details")).to_contain_text("causal mask")
+
+
+def test_keys_change_the_step_the_layer_and_the_head(open_page: Open, found: Inspection) -> None:
+    with open_page() as page:
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#strip [aria-pressed=true]")).to_have_attribute("data-key", "step:2")
+        go(page, view="stage", stage="decoder.layers.0.self_attention.weights")
+        page.keyboard.press("]")
+        page.keyboard.press("ArrowUp")
+        assert "head=1" in page.url
+        assert "layers.1" in page.url
+
+
+def test_the_beam_has_a_node_for_every_candidate(open_page: Open, found: Inspection) -> None:
+    with open_page() as page:
+        go(page, view="search", show=1)
+        events = found.record["beam"]["events"]
+        expect(page.locator("g.candidate")).to_have_count(len(events))
+        page.locator(f"[data-key='beam:{events[-1]['id']}']").press("Enter")
+        expect(page.locator("#candidate")).to_contain_text(events[-1]["why"])
+
+
+def test_top_k_and_temperature_leave_what_they_should(open_page: Open, found: Inspection) -> None:
+    logits = found.arrays["generator"][0, 0].astype(np.float64)
+    powers = np.sort(np.exp((logits - logits.max()) / 0.5))[::-1][:2]
+    with open_page() as page:
+        go(page, view="search", t=1, k=2, temperature=0.5)
+        expect(page.locator("main")).to_contain_text(f"2 of {len(logits)} pieces are left")
+        cells = page.locator("section table tr:not(.gone) td:nth-child(4)").all_text_contents()[:2]
+        shares = [float(cell.rstrip("%")) / 100 for cell in cells]
+        assert shares == pytest.approx(powers / powers.sum(), abs=0.006)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+def test_the_tour_and_the_quiz_run_to_the_end(open_page: Open, locale: str) -> None:
+    with open_page(locale=locale) as page:
+        go(page, view="tour")
+        stops = page.locator(".stops li").count()
+        assert stops == 14
+        for at in range(stops):
+            expect(page.locator("#stop")).to_contain_text(str(at + 1))
+            assert len(page.locator("#answer").text_content() or "") > 15
+            if at < stops - 1:
+                page.locator("[data-key=next]").click()
+        expect(page.locator("[data-key=next]")).to_be_disabled()
+        go(page, view="quiz")
+        questions = page.locator(".quiz fieldset")
+        for at in range(questions.count()):
+            questions.nth(at).get_by_role("radio").first.check()
+            assert questions.nth(at).locator(".told").text_content()
+        assert questions.count() == 6
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_each_view(open_page: Open, locale: str, scheme: str) -> None:
+    for width in (390, 1280):
+        with open_page(locale=locale, scheme=scheme, width=width) as page:
+            for view in VIEWS:
+                go(page, view=view, row=0, col=1)
+                assert page.evaluate(ACCESS) == [], view
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (view, width)
+
+
+def test_hostile_pieces_stay_text_and_nothing_is_asked(browser: Browser, found: Inspection, tmp_path: Path) -> None:
+    pieces = {step["writes"]["piece"] for step in found.record["steps"]}
+    pieces |= {piece["text"] for piece in found.record["source"]["pieces"]}
+
+    def hostile(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: hostile(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [hostile(each) for each in value]
+        return HOSTILE if value in pieces else value
+
+    record = hostile(json.loads(found.json()))
+    assert isinstance(record, dict)
+    path = tmp_path / "page.html"
+    path.write_text(offline_page(Inspection(record, found.arrays)), encoding="utf-8")
+    asked: list[str] = []
+
+    def listen(page: Page) -> None:
+        page.on("request", lambda request: asked.append(request.url))
+
+    with watched(browser, path.as_uri(), prepare=listen) as page:
+        for view in VIEWS:
+            go(page, view=view, row=0, col=0)
+            assert page.locator("img").count() == 0
+        expect(page.locator("#strip b").first).to_have_text(HOSTILE)
+    assert [url for url in asked if not url.startswith(("data:", path.as_uri()))] == []
+
+
+def test_a_chosen_theme_and_language_stay(open_page: Open) -> None:
+    with open_page() as page:
+        page.click("#interface-language")
+        expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+        expect(page.locator("#views")).to_contain_text("词向量")
+        page.click("#theme")
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
