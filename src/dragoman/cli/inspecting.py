@@ -19,7 +19,7 @@ def inspect(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A directory for the record and its arrays.", metavar="DIR"),
+        typer.Option(help="A page that needs nothing else (.html), or a directory for the record.", metavar="FILE"),
     ] = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -42,9 +42,9 @@ def inspect(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Look into a model at work. Stages, search and what if, as a record for programs."""
+    """Look into a model at work. Stages, search and what if, as a page, or as a record for programs."""
     if out is None and not as_json:
-        raise typer.BadParameter("give --out DIR, or --json", param_hint="--out")
+        raise typer.BadParameter("give --out page.html, or --json", param_hint="--out")
     from dragoman.inspector import inspect as look
 
     found = look(
