@@ -103,7 +103,7 @@ export function figure(trace, layer) {
     if (inner.length) {
       const top = y(inner.at(-1)) - 9;
       parts.push(s("rect", { x: x - 30, y: top, width: WIDE + 42, height: y(inner[0]) + HIGH + 14 - top, rx: 12, class: "block" }),
-        s("text", { x: x - 36, y: top + 24, "text-anchor": "end", class: "times" }, `${column.count}×`));
+        s("text", { x: stacked ? x - 30 : x - 36, y: stacked ? top - 5 : top + 24, "text-anchor": stacked ? "start" : "end", class: "times" }, `${column.count}×`));
     }
     parts.push(s("text", { x: x + WIDE / 2, y: bottom - 6, "text-anchor": "middle", class: "title" },
       `${t(column.stack)} · ${t("layerOf", column.layer + 1, column.count)}`));
