@@ -7,10 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 
@@ -20,6 +23,10 @@ from browsing import ACCESS, find_browser, launch, watched
 from dragoman.inspector.inspecting import inspect
 from dragoman.inspector.offline import offline_page
 from dragoman.inspector.record import Inspection
+from dragoman.markov import FirstOrder
+from dragoman.models import build_model, save_pretrained
+from dragoman.text import TokenizerPair, Vocabulary
+from dragoman.text.tokenizer import special_tokens
 from end_to_end import small
 
 Open = Callable[..., AbstractContextManager[Page]]
@@ -122,6 +129,24 @@ def test_a_click_on_a_box_and_on_a_cell(open_page: Open, found: Inspection) -> N
         assert "col=2" in page.url  # a link leads here
 
 
+def test_figures_are_saved_with_real_text(open_page: Open) -> None:
+    with open_page() as page:
+        for view, words in (("map", "masked self-attention"), ("search", found_piece(page))):
+            go(page, view=view)
+            with page.expect_download() as download:
+                page.get_by_role("button", name="Save as SVG").click()
+            text = Path(download.value.path()).read_text(encoding="utf-8")
+            root = ElementTree.fromstring(text)
+            drawn = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+            assert words in drawn
+            assert "light-dark" not in text  # colours are numbers: no rule of the page is needed
+
+
+def found_piece(page: Page) -> str:
+    """The first piece that was written."""
+    return page.locator("#strip button b").first.text_content() or ""
+
+
 def test_a_hidden_cell_says_why(open_page: Open) -> None:
     with open_page() as page:
         go(page, view="stage", stage="decoder.layers.0.self_attention.weights", row=0, col=1)
@@ -217,6 +242,53 @@ def test_hostile_pieces_stay_text_and_nothing_is_asked(browser: Browser, found: 
             assert page.locator("img").count() == 0
         expect(page.locator("#strip b").first).to_have_text(HOSTILE)
     assert [url for url in asked if not url.startswith(("data:", path.as_uri()))] == []
+
+
+def records_of(kind: str, folder: Path) -> Inspection:
+    pair = small.word_pair()
+    if kind == "causal":
+        return inspect(small.saved(folder, pair, "causal"), "ba ce", beam_size=3)
+    if kind == "masked":
+        vocabulary = Vocabulary("word", [*special_tokens(mask=True), *small.WORDS])
+        pair = TokenizerPair(vocabulary, vocabulary)
+        config = small.shape(pair, "masked")
+        torch.manual_seed(1)
+        save_pretrained(folder, build_model(config), config)
+        pair.save(folder)
+        return inspect(folder, "ba <mask> ce <mask>")
+    if kind == "markov":
+        folder.mkdir()
+        rows = [pair.target.encode(text) for text in small.sentences(40)]
+        FirstOrder.fit(rows, len(pair.target)).save(folder)
+        pair.save(folder)
+        return inspect(folder, "ba", beam_size=3)
+    options: dict[str, dict[str, object]] = {
+        "post": {"norm": "post"}, "rotary": {"positions": "rotary"}, "relative": {"positions": "relative"},
+        "alibi": {"positions": "alibi"},
+    }  # fmt: skip
+    model = small.translator(pair, 1, **options.get(kind, {}))
+    how: dict[str, Any] = {
+        "target": {"target": "ri pa ne"}, "beside": {"beside": "ba ce di fo gu ha ki lo mu"},
+        "head off": {"heads_off": [(ENCODER, 0)]}, "no causal mask": {"causal_mask": False},
+    }  # fmt: skip
+    return inspect(model, TEXT, **how.get(kind, {}))
+
+
+KINDS = ["causal", "masked", "markov", "post", "rotary", "relative", "alibi", "target", "beside", "head off"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "no causal mask"])
+def test_records_of_every_kind_are_shown(browser: Browser, tmp_path: Path, kind: str) -> None:
+    found = records_of(kind, tmp_path / "model")
+    path = tmp_path / "page.html"
+    path.write_text(offline_page(found), encoding="utf-8")
+    with watched(browser, path.as_uri()) as page:
+        for view in VIEWS:
+            go(page, view=view)
+            assert page.locator("main > *").count() > 0, view
+        for node in found.record["graph"]["nodes"]:
+            go(page, view="stage", stage=node["id"], row=1, col=1)
+            assert page.locator("[data-check='parts']").count() == 0, node["id"]
 
 
 def test_a_chosen_theme_and_language_stay(open_page: Open) -> None:

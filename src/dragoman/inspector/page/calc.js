@@ -112,6 +112,11 @@ function linearOf(trace, node, head, row, column) {
   const product = dot(x, w);
   const lines = [line("x · W", num(product, 5))];
   if (b !== undefined) lines.push(line(`+ b = + ${num(b, 5)}`, num(product + b, 5)));
+  // Rotary positions turn queries and keys after the map; what the page has is the number before.
+  const turned = trace.record.model.positions.startsWith("rotary") && /\.(query|key)$/u.test(node.id);
+  if (turned) {
+    return { lines: [...lines, line(t("turned"), num(traced, 5))], terms: terms("x · W", x, w, ["x", "W"], 16), traced };
+  }
   return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced };
 }
 

@@ -36,6 +36,7 @@ function draw() {
   const current = Object.hasOwn(VIEWS, state.view) ? state.view : "map";
   byId("views").replaceChildren(...Object.keys(VIEWS).map((name) =>
     button(t(name), () => set({ view: name }), { key: `view:${name}`, "aria-current": name === current ? "page" : null })));
+  if (byId("view").dataset.view !== current) byId("views").scrollLeft = byId("views").querySelector("[aria-current]").offsetLeft - 60;
   if (!trace) {
     byId("view").replaceChildren(h("p", { role: "alert" }, t("noRecord")));
     return;

@@ -19,10 +19,11 @@ function boxesOf(trace, stack, layer) {
   const add = (node, name, formula, kind) => boxes.push({ node, name, formula, kind });
   const table = embedding.find((node) => node.kind === "embed");
   const position = embedding.find((node) => node.kind === "position");
+  const scaled = embedding.some((node) => node.kind === "scale");
   const sum = embedding.findLast((node) => node.kind === "add" || node.kind === "scale" || node.kind === "embed");
-  if (table) add(table, t("embed"), trace.nodes.has(table.id.replace(/rows$/u, "tokens")) ? "E[id] · √d_model" : "E[id]", "embed");
+  if (table) add(table, t("embed"), scaled ? "E[id] · √d_model" : "E[id]", "embed");
   if (position) add(position, t("position"), "sin, cos (pos / 10000^(2i/d))", "position");
-  if (sum && sum !== table) add(sum, t("embedding"), "x = E[id]·√d + PE", "add");
+  if (sum && sum !== table) add(sum, t("embedding"), `x = E[id]${scaled ? "·√d" : ""}${position ? " + PE" : ""}`, "add");
   for (const node of nodes.filter((node) => node.layer === layer)) {
     const sub = /(self_attention|cross_attention|feed_forward)/u.exec(node.id)?.[1];
     const causal = trace.node(`${trace.attentionOf(node.id)}.mask`)?.causal;
@@ -90,19 +91,19 @@ export function figure(trace, layer) {
   // On a narrow screen the decoder stands on the encoder.
   const stacked = columns.length > 1 && NARROW.matches;
   const height = stacked ? columns.reduce((sum, { items }) => sum + items.length * STEP + 52, 0) : tall * STEP + 52;
-  const wide = columns.length > 1 && !stacked ? 818 : 418;
+  const wide = columns.length > 1 && !stacked ? 818 : stacked ? 390 : 418;
   let floor = height;
   const parts = [];
   let memory = null;
   for (const column of columns) {
-    const x = stacked ? LEFT.encoder - 18 : columns.length > 1 ? LEFT[column.stack] : LEFT.encoder;
+    const x = stacked ? 50 : columns.length > 1 ? LEFT[column.stack] : LEFT.encoder;
     const bottom = floor;
     const y = (at) => bottom - 40 - (at + 1) * STEP + 14;
     const inner = column.items.map((item, at) => [item, at]).filter(([item]) => item.node.layer !== null).map(([, at]) => at);
     if (inner.length) {
       const top = y(inner.at(-1)) - 9;
       parts.push(s("rect", { x: x - 30, y: top, width: WIDE + 42, height: y(inner[0]) + HIGH + 14 - top, rx: 12, class: "block" }),
-        s("text", { x: x - 36, y: top + 24, "text-anchor": "end", class: "times" }, `${column.count}×`));
+        s("text", { x: stacked ? x - 30 : x - 36, y: stacked ? top - 5 : top + 24, "text-anchor": stacked ? "start" : "end", class: "times" }, `${column.count}×`));
     }
     parts.push(s("text", { x: x + WIDE / 2, y: bottom - 6, "text-anchor": "middle", class: "title" },
       `${t(column.stack)} · ${t("layerOf", column.layer + 1, column.count)}`));
@@ -116,7 +117,7 @@ export function figure(trace, layer) {
       }
       if (item.kind === "memory") memory = { x: x + WIDE, y: y(at) + HIGH / 2 };
       if (memory && item.kind === "attention" && item.node.id.includes("cross_attention")) {
-        const middle = stacked ? x + WIDE + 34 : 431;
+        const middle = stacked ? x + WIDE + 30 : 431;
         const end = stacked ? x + WIDE + 3 : x - 3;
         parts.push(arrow(`M${memory.x} ${memory.y} H${middle} V${y(at) + HIGH / 2} H${end}`, "memory-edge"));
         parts.push(s("text", { x: memory.x - 4, y: memory.y - HIGH / 2 - 8, "text-anchor": "end", class: "note" }, t("memoryArrow")));
@@ -126,7 +127,7 @@ export function figure(trace, layer) {
     if (stacked) floor -= column.items.length * STEP + 52;
   }
   const tip = s("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0 8 4 0 8z", class: "tip" }));
-  return s("svg", { viewBox: `0 0 ${wide} ${height}`, width: wide, height, class: "figure", role: "group", "aria-label": t("map") }, s("defs", {}, tip), parts);
+  return s("svg", { viewBox: `0 0 ${wide} ${height}`, width: wide, height, class: stacked ? "figure stacked" : "figure", role: "group", "aria-label": t("map") }, s("defs", {}, tip), parts);
 }
 
 export function drawMap(trace) {

@@ -29,7 +29,7 @@ export function questionsOf(trace) {
   if (cross) {
     const { scores } = trace.attention(cross);
     const [, , tgt, src] = scores.shape;
-    ask(say("What is the shape of the cross-attention's scores?", "交叉注意力分数的形状是什么？"), shapeText(scores), [[src, src], [tgt, tgt], [src, sizes.d_model]].map((pair) => `[batch=1, heads=${sizes.num_heads}, ${pair.join(", ")}]`));
+    ask(say("What is the shape of the cross-attention's scores?", "交叉注意力分数的形状是什么？"), shapeText(scores), [`src=${src}, src=${src}`, `tgt=${tgt}, tgt=${tgt}`, `tgt=${tgt}, d_k=${sizes.d_k}`].map((pair) => `[batch=1, heads=${sizes.num_heads}, ${pair}]`));
     const row = trace.row(`${cross}.weights`, 0, 0);
     const pieces = trace.sourcePieces(src).map(shown);
     ask(say(`Which source piece does head 1 of the first cross-attention look at most, when it is to write “${shown(trace.writes(0))}”?`, `要写“${shown(trace.writes(0))}”时，第一层交叉注意力的头 1 最看哪个源词元？`), pieces[row.indexOf(Math.max(...row))], pieces);

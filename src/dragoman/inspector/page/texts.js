@@ -40,7 +40,7 @@ const TEXTS = {
     reference: "Forced reference", noReference: "No target was given: --target compares one.", verdict: "Verdict", total: "sum",
     mapOf: "Map of the embeddings (PCA)", nearest: "Nearest neighbours of {0} (cosine)", clocks: "Position {0} as hands of clocks", clocksNote: "Each pair of columns (sin, cos) is a hand; the first turns fast, the last hardly at all.", strips: "piece + position = sum", sourceSide: "Source", targetSide: "Target",
     stopN: "Stop {0} of {1}", next: "Next", back: "Back", answer: "Answer", show: "Show it", print: "Print", check: "Check", right: "Right: {0}", wrong: "No: it is {0}", result_n: "{0} of {1} right",
-    headOff: "this head is switched off: 0", copyNumpy: "Copy as NumPy", copyLatex: "Copy as LaTeX", stages: "All stages", parameters: "{0} parameters", pictureName: "architecture", picked: "The 1 stands in column {0}: row {0} of the table is {1}.",
+    turned: "then turned by the angle of its position (rotary)", headOff: "this head is switched off: 0", copyNumpy: "Copy as NumPy", copyLatex: "Copy as LaTeX", stages: "All stages", parameters: "{0} parameters", pictureName: "architecture", picked: "The 1 stands in column {0}: row {0} of the table is {1}.",
   },
   zh: {
     title: "Dragoman 透视", skip: "跳到主视图", strip: "词元", views: "视图",
@@ -79,7 +79,7 @@ const TEXTS = {
     reference: "强制参考译文", noReference: "没有给出目标文：用 --target 比较。", verdict: "判定", total: "和",
     mapOf: "词向量图（PCA）", nearest: "{0} 的最近邻（余弦）", clocks: "位置 {0}：时钟指针", clocksNote: "每两列（sin、cos）是一根指针；第一根转得快，最后一根几乎不动。", strips: "词元 + 位置 = 和", sourceSide: "源语言", targetSide: "目标语言",
     stopN: "第 {0} 站，共 {1} 站", next: "下一站", back: "上一站", answer: "答案", show: "看一看", print: "打印", check: "检查", right: "对：{0}", wrong: "不对：是 {0}", result_n: "{1} 题中对 {0} 题",
-    headOff: "此头已关闭：0", copyNumpy: "复制为 NumPy", copyLatex: "复制为 LaTeX", stages: "所有阶段", parameters: "{0} 个参数", pictureName: "architecture", picked: "1 在第 {0} 列：表的第 {0} 行是 {1}。",
+    turned: "再按位置的角度旋转（旋转位置编码）", headOff: "此头已关闭：0", copyNumpy: "复制为 NumPy", copyLatex: "复制为 LaTeX", stages: "所有阶段", parameters: "{0} 个参数", pictureName: "architecture", picked: "1 在第 {0} 列：表的第 {0} 行是 {1}。",
   },
 };
 
