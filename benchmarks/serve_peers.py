@@ -33,7 +33,10 @@ class CTranslate2Scheduler:
         self.translator = SimpleNamespace(engine="CTranslate2", options=lambda changes: changes)
         self.counts, self.waiting, self.searched = SimpleNamespace(), (0, 0), 0
 
-    def submit(self, texts: Sequence[str], options: Any = None, **asked: Any) -> Any:
+    def submit(
+        self, texts: Sequence[str], options: Any = None, *,
+        prefixes: Any = None, alignments: bool = False, on_progress: Any = None,
+    ) -> Any:  # fmt: skip
         """Return a call whose future gives the translations; what else is asked is not needed here."""
         future: Future[list[Any]] = Future()
         tokens = self._pieces.encode(list(texts), out_type=str)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dragoman.cli import make_app
 from dragoman.errors import ConfigError
-from dragoman.serving import ServeSettings, new_key
+from dragoman.serving import ServeSettings, new_key, start
 from dragoman.serving.faults import RequestError
 from dragoman.serving.keys import Keys, hash_of, read_keys
 from served import Served, limit
@@ -170,3 +170,21 @@ def test_limits_over_http(settings: ServeSettings, tmp_path: Path, clock: list[f
             assert first.status_code == 200
             assert (second.status_code, second.json()["error"]["code"]) == (429, code)
             assert int(second.headers["retry-after"]) >= 1
+
+
+def test_what_would_do_nothing_is_refused(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.toml"
+    for arguments, told in ((["--admin"], "--admin"), (["--new-key", "bob", "--keys", str(keys), "x"], "--new-key")):
+        found = CliRunner().invoke(make_app(), ["serve", *arguments])
+        assert (found.exit_code, told in found.output) == (2, True)
+    assert not keys.exists()
+
+
+def test_a_file_of_settings_counts_in_python_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text('port = 8123\nhost = "::1"\n', encoding="utf-8")
+    seen = []
+    monkeypatch.setattr(start, "run", lambda models, settings, on_ready: seen.append((settings.host, settings.port)))
+    start.serve("runs/x", config=file)
+    start.serve("runs/x", config=file, port=9000)
+    assert seen == [("::1", 8123), ("::1", 9000)]

@@ -44,8 +44,10 @@ def serve(
 
     check_installed()
     if new_key is not None:
-        _make_key(new_key, keys, admin)
+        _make_key(new_key, keys, admin, models)
         return
+    if admin:
+        raise typer.BadParameter("it is a property of a new key: give --new-key NAME", param_hint="--admin")
     given = {
         "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory,
         "log": log, "log_texts": log_texts or None, "threads": threads,
@@ -55,11 +57,13 @@ def serve(
     run(models or (), make_settings(config, given))
 
 
-def _make_key(name: str, file: Path | None, admin: bool) -> None:
+def _make_key(name: str, file: Path | None, admin: bool, models: list[Path] | None) -> None:
     from dragoman.errors import ConfigError
     from dragoman.serving import new_key
 
     if file is None:
         raise ConfigError("a key needs a file", hint="--keys FILE says where its hash goes")
+    if models:
+        raise typer.BadParameter("it makes a key and serves nothing: leave the models out", param_hint="--new-key")
     print(new_key(file, name, admin=admin))
     tell("it is shown this once; only its hash is kept")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 
 from dragoman.serving.documents import Document, Documents
 from dragoman.serving.faults import RequestError
@@ -22,6 +26,7 @@ NOTES = "dragoman.notes"  # where the notes of a request stand in its scope
 MOST_FIELDS = 1_000
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, perhaps beside its other half
 JSON_TYPES = ("application/json", "text/json")
+Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]  # of a language
 Body = TypeVar("Body", bound=BaseModel)
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -163,8 +168,6 @@ async def read_fields(request: Request, *, forms: bool = True, repeated: Sequenc
 
 
 async def _read_json(request: Request) -> dict[str, Any]:
-    import json
-
     body = await request.body()
     try:
         value = json.loads(body.decode("utf-8-sig"))
@@ -191,8 +194,6 @@ async def _read_form(request: Request, repeated: Sequence[str]) -> dict[str, Any
 
 async def _urlencoded(request: Request) -> list[tuple[str, Any]]:
     """The fields of such a form; text that was not encoded, as by `curl -d`, is UTF-8."""
-    from urllib.parse import parse_qsl
-
     try:
         text = (await request.body()).decode("utf-8")
         return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
@@ -201,9 +202,6 @@ async def _urlencoded(request: Request) -> list[tuple[str, Any]]:
 
 
 async def _multipart(request: Request) -> list[tuple[str, Any]]:
-    from starlette.exceptions import HTTPException
-    from starlette.formparsers import MultiPartException
-
     fields: list[tuple[str, Any]] = []
     try:
         async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=1 << 20) as form:

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.background import BackgroundTask
 
-from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
+from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated
@@ -73,7 +73,6 @@ def _as_word(value: Any) -> Any:
     return str(int(value)) if isinstance(value, int) else value
 
 
-Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]
 Tags = Annotated[list[str], BeforeValidator(_as_tags)]
 
 

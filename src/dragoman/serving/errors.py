@@ -21,9 +21,7 @@ def answer_of(path: str, error: RequestError) -> tuple[int, dict[str, object]]:
     """Return the status and the body by which the interface of a path tells an error."""
     interface = interface_of(path)
     if interface == "libretranslate":
-        # Of a body that was never read it has no word of its own.
-        own = error.status if error.message.startswith("the body has") else None
-        return own or libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
+        return libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
     if interface == "deepl":
         return deepl.answer(error)
     return error.status, error.to_dict()

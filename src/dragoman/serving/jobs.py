@@ -83,7 +83,6 @@ class Translated:
         finished: whether the model ended every sentence by itself.
         segments: of the text, in order; none of markup.
         alternatives: other outputs of the whole text, the best first; without `text` itself.
-        tokens: of source and output together; what it cost.
     """
 
     text: str
@@ -97,4 +96,3 @@ class Translated:
     finished: bool = True
     segments: tuple[TranslatedSegment, ...] = ()
     alternatives: tuple[str, ...] = ()
-    tokens: int = 0

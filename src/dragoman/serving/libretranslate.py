@@ -21,7 +21,7 @@ from dragoman.text.languages import language_name
 TAG = "LibreTranslate"
 PATHS = ("/translate", "/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings", "/suggest")
 # Its words for what we call otherwise.
-STATUSES = {401: 400, 404: 400, 409: 400, 413: 400, 415: 400, 422: 400}
+STATUSES = {401: 400, 404: 400, 409: 400, 415: 400, 422: 400}
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 
 
@@ -152,7 +152,7 @@ def _job(context: Context, body: TranslateBody) -> Job:
     for size, limit in ((len(texts), limits.texts), (sum(map(len, texts)), limits.characters)):
         if size > limit:
             message = f"Invalid request: request ({size}) exceeds text limit ({limit})"
-            raise RequestError(413, "too_much", message)
+            raise RequestError(400, "too_much", message)
     _check_languages(context, body.source, body.target)
     most = body.alternatives or 0
     if not 0 <= most < limits.beam_size:

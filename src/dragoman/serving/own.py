@@ -13,14 +13,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
+from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.registry import Route
 from dragoman.serving.replies import described, document_file
 from dragoman.translation.spans import spans
 
-Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]
 Name = Annotated[str, Field(max_length=64)]
 TAG = "translation"
 AT_ONCE = 0.2  # seconds in which what is wrong with a request shows

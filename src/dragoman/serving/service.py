@@ -264,7 +264,6 @@ def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: Se
         finished=all(one.finished for one in found),
         segments=tuple(own),
         alternatives=tuple(dict.fromkeys(texts[1:])),
-        tokens=sum(len(one.source_tokens) + len(one.tokens) for one in found),
     )
 
 
@@ -311,7 +310,6 @@ def _of_parts(parts: Sequence[Translated], text: str) -> Translated:
         finished=all(part.finished for part in parts),
         segments=(),
         alternatives=(),
-        tokens=sum(part.tokens for part in parts),
     )
 
 

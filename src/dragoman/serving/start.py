@@ -31,10 +31,10 @@ def check_installed() -> None:
 
 
 def serve(
-    models: str | Path | Sequence[str | Path],
+    models: str | Path | Sequence[str | Path] = (),
     *,
-    host: str = "127.0.0.1",
-    port: int = 5000,
+    host: str | None = None,
+    port: int | None = None,
     keys: str | Path | None = None,
     config: str | Path | None = None,
     settings: dict[str, Any] | None = None,
@@ -43,9 +43,9 @@ def serve(
     """Serve models over HTTP until SIGTERM or SIGINT; what was taken on by then is answered first.
 
     Args:
-        models: run or model directories.
-        host: address to listen on; keys are demanded of any but this machine's own.
-        port: 0 takes a free one.
+        models: run or model directories, besides those of `config`.
+        host: address to listen on, 127.0.0.1 if it is said nowhere; keys are demanded of any but this machine's own.
+        port: 0 takes a free one; 5000 if it is said nowhere.
         keys: file of the keys that callers must have.
         config: settings in TOML (`ServeSettings`); what is given here goes before them.
         settings: further ones by name, as in that file.
