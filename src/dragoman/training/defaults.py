@@ -46,6 +46,7 @@ from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import dev_bleu, task_of
+from dragoman.training.world import world_size
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ def _choose_training(choices: _Choices, data: Prepared, tokens: int, epochs: int
     batch, and_longer = round(batch * longer), f", {longer:.1f} times as many for the matches" if longer > 1 else ""
     choices.choose("training", f"for some 150 updates an epoch, {bounds}{and_longer}", {"batch_tokens": batch})
     training = choices.config.training
-    updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate)))
+    updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate * world_size())))
     goes_on = training.init_from is not None
     least = LEAST_UPDATES if goes_on else 1000
     steps = max(least, epochs * updates)
@@ -308,7 +309,7 @@ def _limit_epochs(choices: _Choices, data: Prepared) -> None:
     training, lengths = choices.config.training, (data.train.source_lengths, data.train.target_lengths)
     assert training.max_epochs is not None
     assert training.batch_tokens is not None
-    accumulate, seed = training.accumulate, training.seed
+    accumulate, seed = training.accumulate * world_size(), training.seed
     plan = plan_epoch(*lengths, batch_tokens=training.batch_tokens, seed=seed, epoch=0, accumulate=accumulate)
     steps = max(1, math.ceil(training.max_epochs * len(plan) - 1e-9))
     made = [choice for choice in choices.made if choice.key == "training.max_steps"]
