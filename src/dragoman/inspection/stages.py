@@ -119,7 +119,10 @@ def _positions(scene: _Scene, call: Call) -> Iterator[Stage]:
         halves = (
             "even columns sin, odd ones cos" if call.module.layout == "interleaved" else "first all sin, then all cos"
         )
-        what = f"the row of each position: {halves} of pos / 10000^(2i/d_model)"
+        layout = call.module.layout
+        divisor = "10000^(i/(d_model/2 - 1))" if layout in ("marian", "fairseq") else "10000^(2i/d_model)"
+        counted = "(pos + 2)" if layout == "fairseq" else "pos"
+        what = f"the row of each position: {halves} of {counted} / {divisor}"
     places = [f"position {place}" for place in range(len(scene.sides.pieces(length)))]
     yield make_stage(f"{home}.position_rows", ("1", length, "d_model"), rows, what, places)
     yield scene.stage(call, "", call.gave, "piece + position: the sum goes into the first layer")
