@@ -59,7 +59,7 @@ class Facts:
     """
 
     def __init__(self, tree: Mapping[str, Any], file: Path) -> None:
-        self._tree, self.file, self._read = dict(tree), file, set(IDLE.split())
+        self._tree, self.file, self._read = dict(tree), file, set(IDLE)
 
     def __contains__(self, name: str) -> bool:
         return self._tree.get(name) is not None
