@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.config import TrainingConfig
 from dragoman.data import TokenStore
-from dragoman.errors import ConfigError
 from dragoman.fast.hidden import Hidden
 from dragoman.losses.loss import LossSums
 from dragoman.training.seeding import seed_all
@@ -69,8 +68,8 @@ class Gradients:
             update: its number in the epoch.
             r_drop: weight of the agreement between two passes; 0 is one pass.
 
-        Raises:
-            ConfigError: not even one pair fits into memory.
+        Returns:
+            The sums; their loss is NaN where not a single pair fits.
         """
         if not self._wrapped:
             self._learner, self._wrapped = _summing(self._learner), True
@@ -79,10 +78,10 @@ class Gradients:
             sums, failed = self._try(store, parts, (epoch, update), r_drop)
             if not failed:
                 return sums
+            self._finish_sum(store, epoch)
             self.model.zero_grad(set_to_none=True)
             parts = list(self._smaller(parts, failed))
-        hint = "leave out long lines (data.max_length), lower training.batch_tokens, or take a smaller model"
-        raise ConfigError("there is too little memory for a single pair", hint=hint)
+        return Sums(loss=math.nan, updates=1)  # nothing was learned
 
     def _try(
         self, store: TokenStore, parts: Sequence[np.ndarray], place: tuple[int, int], r_drop: float
@@ -111,6 +110,15 @@ class Gradients:
         if failures.anywhere:
             return sums, set().union(*world.gather(failed))
         return self._summed(sums), failed
+
+    def _finish_sum(self, store: TokenStore, epoch: int) -> None:
+        """Have PyTorch end the sum over processes that it expects after a forward pass, by adding zeros."""
+        if self.world.size > 1:
+            shortest = np.argmin(store.source_lengths + store.target_lengths)
+            batch = self.task.batch(store, [int(shortest)], epoch).to(self.device)
+            with self._autocast():
+                loss = self._learner(batch, 0.0, 0.0).loss
+            torch.autograd.backward(0.0 * loss)
 
     def _summed(self, sums: Sums) -> Sums:
         if self.world.size == 1:
@@ -174,7 +182,7 @@ def _summing(learner: nn.Module) -> DistributedDataParallel:
     return wrapped
 
 
-def _add_up(bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
+def _add_up(bucket: distributed.GradBucket) -> Any:
     """Sum a part of the gradients: they are shares of one mean already, where PyTorch would take the mean of means."""
     work = distributed.all_reduce(bucket.buffer(), async_op=True)
     assert work is not None
