@@ -65,7 +65,8 @@ def scores(model: Path, data: Path) -> dict[str, float]:
     """Return BLEU and chrF of a model on both test sets."""
     translator, found = dragoman.Translator.from_pretrained(model), {}
     for corpus, name in TESTS.items():
-        sources, targets = ([one.text for one in read_lines(data / corpus / name.format(code))] for code in ("en", "de"))
+        files = (data / corpus / name.format(code) for code in SIDES.values())
+        sources, targets = ([one.text for one in read_lines(file)] for file in files)
         outputs = [one.text for one in translator.translate(sources)]
         metrics = [Metric("bleu", "de"), Metric("chrf", "de")]
         bleu, chrf = score(outputs, [(line,) for line in targets], metrics=metrics, bootstrap=0)
