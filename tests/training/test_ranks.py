@@ -20,15 +20,15 @@ import torch
 
 from dragoman.config import ModelConfig, TrainConfig, TrainingConfig, write_toml
 from dragoman.data import TokenStore
+from dragoman.distributed import ALONE, RankError, World, join_world
 from dragoman.fast import module_hidden
 from dragoman.models import build_model, load_pretrained
 from dragoman.sequences import Direction
 from dragoman.training import gradients, train
 from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.gradients import Gradients
-from dragoman.training.step import Learner
+from dragoman.training.step import BatchLoss
 from dragoman.training.tasks import Translating
-from dragoman.training.world import ALONE, RankError, World, join_world
 from forked import finish, start
 from small_runs import events, small_config, text_config
 
@@ -115,7 +115,7 @@ def test_two_processes_end_and_one_goes_on_to_the_same_weights(tmp_path):
     assert difference(tmp_path / "alone", tmp_path / "both") <= 1e-6
 
 
-class Scarce(Learner):
+class Scarce(BatchLoss):
     """Has too little memory for more than 5 pairs, in the last process of several."""
 
     def forward(self, batch, *rest):
@@ -143,7 +143,7 @@ def gradients_of_updates(
         sums = made.add(store, parts, epoch=0, update=update, r_drop=r_drop)
         found.append(torch.tensor([sums.loss, sums.nll, sums.correct, sums.labels, sums.source_tokens]))
         found += [parameter.grad.clone() for parameter in model.parameters()]
-    assert bool(told) == issubclass(gradients.Learner, Scarce)
+    assert bool(told) == issubclass(gradients.BatchLoss, Scarce)
     return found
 
 
@@ -170,7 +170,7 @@ def test_gradients_are_those_of_one_process_in_float64(store, size, r_drop):
 def test_what_does_not_fit_into_memory_is_split_in_step(store, monkeypatch):
     """In one process, then in the last of two: the gradients are those of whole batches."""
     whole = gradients_of_updates(store, ALONE)
-    monkeypatch.setattr(gradients, "Learner", Scarce)
+    monkeypatch.setattr(gradients, "BatchLoss", Scarce)
 
     def work() -> None:
         world = join_world("cpu", 60.0)
@@ -183,14 +183,14 @@ def test_what_does_not_fit_into_memory_is_split_in_step(store, monkeypatch):
 
 
 def test_a_pair_that_never_fits_is_left_out_and_told(tmp_path, monkeypatch):
-    forward = Learner.forward
+    forward = BatchLoss.forward
 
     def scarce(self, batch, *rest):
         if torch.is_grad_enabled() and batch.labels.shape[1] > 7:
             raise torch.OutOfMemoryError("out of memory")
         return forward(self, batch, *rest)
 
-    monkeypatch.setattr(Learner, "forward", scarce)
+    monkeypatch.setattr(BatchLoss, "forward", scarce)
     train(small_config(tmp_path, "run", "training.max_steps=8", "validation.every=8"), quiet=True)
     assert "it is left out" in (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
 

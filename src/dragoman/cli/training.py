@@ -1,4 +1,4 @@
-"""Verbs that make models: train, prepare, average, demo.
+"""Verbs that make models: train, prepare, average, merge, demo.
 
 The options of `train` and `prepare` that are settings bear their names, and are handed on by name.
 """
@@ -79,7 +79,7 @@ def train(
     """Train a model on pairs of sequences, or on one text. What you leave open is chosen from corpus and device."""
     chosen = make_settings(locals())
     if devices > 1:
-        from dragoman.training.launching import launch
+        from dragoman.distributed.launching import launch
 
         launch(devices, restarts, sys.argv[1:])
     from dragoman.training import train as run_training
@@ -138,6 +138,19 @@ def average(
         return
     tell(f"the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
     print(made.directory)
+
+
+def merge(
+    adapter: Annotated[Path, typer.Argument(help="An adapter, or the run that trained it.", metavar="ADAPTER")],
+    out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+    base: Annotated[
+        Path | None, typer.Option(help="Its base.  [default: where it was in training]", metavar="MODEL")
+    ] = None,
+) -> None:
+    """Put an adapter into its base for good: a new model directory."""
+    from dragoman.training import merge as run_merging
+
+    print(run_merging(adapter, out, base))
 
 
 def demo(

@@ -24,7 +24,7 @@ ANSWERS = (
      "training.device = cpu"),
     ("world_size distributed_world_size num_gpus n_gpu num_devices local_rank ddp ddp_backend fsdp deepspeed "
      "distributed_no_spawn num_nodes n_nodes sync_sgd",
-     "`torchrun -m dragoman train ...`, or `dragoman train --devices N`, trains in several processes"),
+     "`dragoman train --devices N` trains in several processes, as torchrun starts them"),
     ("batch_size per_device_train_batch_size train_batch_size mini_batch batch_sentences max_sentences_per_batch "
      "batch_type batch_sentence_multiple_of mini_batch_size",
      "batches are counted in tokens, not in sentences: training.batch_tokens"),
@@ -145,8 +145,12 @@ ANSWERS = (
      "outputs that differ come by decoding.sampling, with decoding.temperature, decoding.top_k or decoding.top_p"),
     ("attn_implementation flash_attention use_flash use_sdpa",
      "attention takes the fastest kernel there is by itself"),
-    ("lora use_lora lora_r lora_rank adapter adapters freeze freeze_encoder freeze_layers update_vocab",
-     "all weights are trained; training.init_from starts from those of another run"),
+    ("lora use_lora adapter adapters peft use_peft peft_config",
+     "training.lora_rank trains adapters beside the weights of training.init_from"),
+    ("freeze_encoder freeze_decoder freeze_embeddings freeze_backbone fixed_param_strategy",
+     "training.freeze names parts that stay as they are: encoder, decoder, embeddings, or dotted names"),
+    ("update_vocab",
+     "training.extend_vocabulary appends words to the vocabulary of training.init_from"),
 )  # fmt: skip
 _EPOCHS = (
     "a run is counted in whole epochs by training.max_epochs",

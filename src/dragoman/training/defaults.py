@@ -33,6 +33,7 @@ import torch
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared, plan_epoch
+from dragoman.distributed import world_size
 from dragoman.errors import ConfigError
 from dragoman.evaluation import fitting_metric
 from dragoman.models import build_model
@@ -46,7 +47,6 @@ from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
 from dragoman.training.tasks import dev_bleu, task_of
-from dragoman.training.world import world_size
 
 
 @dataclass(frozen=True)
@@ -295,12 +295,15 @@ def _choose_training(choices: _Choices, data: Prepared, tokens: int, epochs: int
 
 def _choose_gently(choices: _Choices, pairs: int) -> int:
     """What keeps a model that has learned already from forgetting it; the epochs, which are few."""
-    chosen, base = gentle(choices.config.model.d_model or 1, pairs), choices.config.training.init_from
+    base, rank = choices.config.training.init_from, choices.config.training.lora_rank
+    chosen = gentle(choices.config.model.d_model or 1, pairs, adapters=rank > 0)
+    if rank:
+        choices.choose("training", "twice the rank", {"lora_alpha": 2.0 * rank})
     why = f"gently, for {base} has learned already"
     choices.choose("training", why, {"optimizer": "adam", "weight_decay": 0.0})
     if choices.config.training.schedule != "paper":
         why = f"gently, by d_model and {pairs:,} {'pairs' if choices.config.model.learns_pairs else 'lines'}"
-        choices.choose("training", why, {"learning_rate": chosen.rate})
+        choices.choose("training", f"{why}, higher for adapters" if rank else why, {"learning_rate": chosen.rate})
     return chosen.epochs
 
 

@@ -11,6 +11,7 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.distributed import ALONE, World
 from dragoman.engines import choose_device
 from dragoman.fast import keep_few_products
 from dragoman.models import build_model
@@ -19,7 +20,6 @@ from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
-from dragoman.training.world import ALONE, World
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Lead:
         self.world.share(Start(trainer.config, data, shared, checkpoint, planned, judges_base), patiently=True)
         self._told = True
         self.world.send_weights(trainer.model)
+        self.world.send_weights(trainer.learner.module)
 
     def leave(self) -> None:
         """Let the others end, if they have not begun, and go on alone."""
@@ -110,6 +111,8 @@ def follow(config: TrainConfig, world: World) -> Run:
         log = RunLog(directory, quiet=True)  # not entered: it writes nowhere
         data = Prepared.open(start.data, verify=False)
         trainer = Trainer(model, data, start.config, directory, log, start.config_hash, world)
+        world.send_weights(trainer.learner.module)
+        trainer.learner.moved()
         if start.checkpoint is not None:
             trainer.restore(start.checkpoint, start.planned)
         if start.judges_base:

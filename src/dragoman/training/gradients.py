@@ -13,12 +13,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.config import TrainingConfig
 from dragoman.data import TokenStore
+from dragoman.distributed import World
 from dragoman.fast.hidden import Hidden
 from dragoman.losses.loss import LossSums
 from dragoman.training.seeding import seed_all
-from dragoman.training.step import Learner, Sums, accumulate_gradients
+from dragoman.training.step import BatchLoss, Sums, accumulate_gradients
 from dragoman.training.tasks import Model, Task
-from dragoman.training.world import World
 
 Report = Callable[[str], None]
 
@@ -50,7 +50,7 @@ class Gradients:
         self.model, self.task, self.settings, self.world = model, task, settings, world
         self.device = next(model.parameters()).device
         self._autocast, self._report = autocast, report
-        self._learner: nn.Module = Learner(model, hidden)
+        self._learner: nn.Module = BatchLoss(model, hidden)
         self._wrapped = world.size == 1
 
     def add(

@@ -80,7 +80,7 @@ def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextM
     return nullcontext()
 
 
-class Learner(nn.Module):
+class BatchLoss(nn.Module):
     """The loss of a micro-batch as a module, which is what PyTorch spreads over processes.
 
     Args:
@@ -130,11 +130,11 @@ def accumulate_gradients(
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
         hidden: stands for `module_hidden`, e.g. compiled.
-        learner: stands for `Learner(model, hidden)`: wrapped so that gradients are summed over ranks.
+        learner: stands for `BatchLoss(model, hidden)`: wrapped so that gradients are summed over ranks.
         weight: of the gradients; with 0 nothing is counted either.
         attempt: runs a micro-batch (its number, whether it is the last, forward, backward); None if that failed.
     """
-    learner = learner or Learner(model, hidden)
+    learner = learner or BatchLoss(model, hidden)
     found: list[tuple[LossSums, Batch | TextBatch]] = []
     for micro, batch in enumerate(batches):
         last = micro == len(batches) - 1

@@ -15,6 +15,7 @@ import torch
 from dragoman.config import DecodingConfig, TrainConfig
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, collate_causal, collate_masked, eval_batches
 from dragoman.data.masking import FIRST_PIECE
+from dragoman.distributed import ALONE, World
 from dragoman.engines import ModuleEngine
 from dragoman.evaluation import Metric, Score, score
 from dragoman.language import Completer
@@ -24,7 +25,6 @@ from dragoman.nn import CausalLM, MaskedLM, Transformer
 from dragoman.sequences import Direction
 from dragoman.text import Tokenizer
 from dragoman.training.seeding import seed_of
-from dragoman.training.world import ALONE, World
 from dragoman.translation import Translator
 
 Model = Transformer | CausalLM | MaskedLM

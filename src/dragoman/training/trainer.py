@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
+from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
 from dragoman.fast import keep_memory, module_hidden, training_hidden
-from dragoman.models.pretrained import WEIGHTS, save_weights
+from dragoman.models.pretrained import WEIGHTS
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
@@ -28,12 +29,12 @@ from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.gradients import Gradients
 from dragoman.training.judging import Judge
+from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Clock, Progress, diverged
 from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.step import Sums, autocast
 from dragoman.training.tasks import Model, task_of
-from dragoman.training.world import ALONE, World
 
 MAX_SKIPPED_IN_A_ROW = 10
 # Seconds: without a line, off a terminal; without any checkpoint.
@@ -69,9 +70,10 @@ class Trainer:
         self.directory, self.log, self.config_hash = directory, log, config_hash
         self.settings, self.world = config.training, world
         self.device = next(model.parameters()).device
-        self.optimizer = make_optimizer(model, self.settings)
+        self.learner = Learner(model, config)
+        self.optimizer = make_optimizer(self.learner.module, self.settings)
         decay = self.settings.ema_decay
-        self.average = ExponentialMovingAverage(model, decay) if decay else None
+        self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
         self.stores = EpochStores(data, self.settings)
         if note := doubt_draws(self.settings):
@@ -79,7 +81,7 @@ class Trainer:
         self.task = task_of(config)
         self.attempts = Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
-        self.judge = Judge(model, data, config, directory, log, self.attempts, self.average, self.autocast)
+        self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.judge.world = world
         self.saved, self.stops = 0, False
         self.time: TimePlan | None = None
@@ -115,8 +117,8 @@ class Trainer:
         if checkpoint.manifest.config_hash != self.config_hash:
             hint = "give those it was made with, or start a new run"
             raise ConfigError("the checkpoint was made with other settings or data", file=path, hint=hint)
-        self.model.load_state_dict(checkpoint.tensors["model"])
-        load_optimizer_state(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        self.learner.load(checkpoint.tensors["model"])
+        load_optimizer_state(self.optimizer, self.learner.module, checkpoint.tensors["optimizer"])
         if self.average is not None:
             self.average.load(checkpoint.tensors["average"])
         self.progress = Progress.from_values(checkpoint.values["progress"])
@@ -217,14 +219,10 @@ class Trainer:
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
         assert self.settings.batch_tokens is not None
-        store = self.stores.of(epoch)
+        store, each = self.stores.of(epoch), self.progress.micro_batches or self.settings.accumulate * self.world.size
+        lengths, settings = (store.source_lengths, store.target_lengths), self.settings
         return plan_epoch(
-            store.source_lengths,
-            store.target_lengths,
-            batch_tokens=self.settings.batch_tokens,
-            seed=self.settings.seed,
-            epoch=epoch,
-            accumulate=self.progress.micro_batches or self.settings.accumulate * self.world.size,
+            *lengths, batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch, accumulate=each
         )
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
@@ -234,9 +232,9 @@ class Trainer:
         store = self.stores.of(progress.epoch)
         self.optimizer.zero_grad(set_to_none=True)
         r_drop = self.settings.r_drop if step > self.settings.r_drop_after else 0.0
-        place = {"epoch": progress.epoch, "update": progress.update}
-        sums = self.gradients.add(store, micro_batches, **place, r_drop=r_drop)
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
+        sums = self.gradients.add(store, micro_batches, epoch=progress.epoch, update=progress.update, r_drop=r_drop)
+        self.learner.take_gradients()
+        norm = float(nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip_norm or math.inf))
         self.gradient_norm = norm
         if math.isfinite(sums.loss) and math.isfinite(norm):
             self._descend(step)
@@ -252,8 +250,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(step)
         self.optimizer.step()
+        self.learner.moved()
         if self.average is not None:
-            self.average.update(self.model)
+            self.average.update(self.learner.module)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of an update, counted from 1."""
@@ -377,8 +376,8 @@ class Trainer:
         progress = self.progress
         self._check_finite()
         tensors: dict[str, dict[str, Tensor]] = {
-            "model": dict(self.model.state_dict()),
-            "optimizer": optimizer_state(self.optimizer, self.model),
+            "model": self.learner.state(),
+            "optimizer": optimizer_state(self.optimizer, self.learner.module),
         }
         if self.average is not None:
             tensors["average"] = self.average.state()
@@ -392,7 +391,7 @@ class Trainer:
             prune(self.checkpoints, keep, protect=[progress.best_step])
             if not (self.directory / WEIGHTS).exists():
                 with self.judge.evaluated():
-                    save_weights(self.directory, self.model)
+                    self.learner.save(self.directory)
 
         if self.attempts.write("checkpoint", write):
             self.saved = progress.step

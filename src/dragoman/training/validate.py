@@ -12,12 +12,12 @@ import torch
 
 from dragoman.config import TrainConfig
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, eval_batches
+from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.evaluation.metrics import Metric, count_tokens, measure, short_references
 from dragoman.training.search import searches_beams
 from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, dev_bleu, task_of
-from dragoman.training.world import ALONE, World
 
 # What orders validations by each metric; after these the loss. BLEU and exact match may be 0 for long, chrF hardly is.
 ORDER = {"loss": (), "bleu": ("bleu", "chrf"), "chrf": ("chrf",), "exact": ("exact", "chrf")}

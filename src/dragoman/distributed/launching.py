@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 
+from dragoman.distributed.world import world_size
 from dragoman.errors import ConfigError
-from dragoman.training.world import world_size
 
 
 def launch(devices: int, restarts: int, arguments: Sequence[str]) -> None:
-    """Become `torchrun`, which runs `dragoman ARGUMENTS` in so many processes; comes back only where it is one already.
+    """Run `dragoman ARGUMENTS` in so many processes, by becoming `torchrun`; return only where this is one of them.
 
     Args:
         devices: processes, each with a GPU of its own where there are GPUs.

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Socket", "remote process exited")
 _SILENT = ("Timed out", "timed out", "Timeout", "timeout")
 # The first process prepares the corpus meanwhile, which may take hours.
-_PATIENCE = timedelta(days=30)
+_PATIENCE = 30.0  # days
 
 
 class RankError(DragomanError):
@@ -160,6 +160,6 @@ def join_world(device: str, seconds: float) -> World:
         fresh = distributed.PrefixStore(f"start-{_restarts()}", store)
         backend = "nccl" if gpu else "gloo"
         distributed.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=timeout)
-        patient = distributed.new_group(backend="gloo", timeout=_PATIENCE)
+        patient = distributed.new_group(backend="gloo", timeout=timedelta(days=_PATIENCE))
         control = distributed.new_group(backend="gloo", timeout=timeout) if gpu else None
     return World(world.rank, size, seconds, patient, control)
