@@ -13,8 +13,8 @@ from pathlib import Path
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspector", "inspection", "training", "runs", "importing", "planning",
     "optimizers", "losses", "distributed", "fast", "studies", "translation", "language", "memory", "export", "engines",
-    "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas", "config",
-    "files", "given", "shown", "events", "errors", "lazy", "pace",
+    "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas",
+    "config", "files", "given", "shown", "events", "errors", "lazy", "pace",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

@@ -23,9 +23,9 @@ from dragoman.data import TokenStore
 from dragoman.distributed import ALONE, RankError, World, join_world
 from dragoman.fast import module_hidden
 from dragoman.models import build_model, load_pretrained
+from dragoman.runs.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.sequences import Direction
 from dragoman.training import gradients, train
-from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.gradients import Gradients
 from dragoman.training.step import BatchLoss
 from dragoman.training.tasks import Translating
@@ -223,13 +223,15 @@ def test_work_is_split_and_comes_back_in_order(tmp_path):
 
 
 def test_a_process_that_hangs_ends_the_others_in_a_message(tmp_path):
-    config = small_config(tmp_path, "run", "training.rank_timeout=3.0", "training.max_steps=100000")
+    config = small_config(tmp_path, "run", "training.rank_timeout=15.0", "training.max_steps=100000")
 
     def work() -> None:
         if os.environ["RANK"] == "0":
-            with pytest.raises(RankError, match="did not answer for 3 seconds"):
-                train(config, quiet=True)
-            os.kill(int((tmp_path / "follower").read_text()), signal.SIGKILL)
+            try:
+                with pytest.raises(RankError, match="did not answer for 15 seconds"):
+                    train(config, quiet=True)
+            finally:
+                os.kill(int((tmp_path / "follower").read_text()), signal.SIGKILL)
             return
         (tmp_path / "follower").write_text(str(os.getpid()))
         threading.Thread(target=stop_at, args=(tmp_path / "run", 5), daemon=True).start()

@@ -27,14 +27,14 @@ from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
-from dragoman.runs.curves import draw_if_possible
-from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
-from dragoman.training.card import typed_command, write_card
-from dragoman.training.checkpoint import (
+from dragoman.runs.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
     newest_checkpoint,
 )
+from dragoman.runs.curves import draw_if_possible
+from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
+from dragoman.training.card import typed_command, write_card
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.finished import Run
 from dragoman.training.following import Lead, follow, leading

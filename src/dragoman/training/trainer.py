@@ -25,8 +25,8 @@ from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, 
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
 from dragoman.planning import LONG, TimePlan, cheaper_plans
+from dragoman.runs.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.averaging import ExponentialMovingAverage
-from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.gradients import Gradients
 from dragoman.training.judging import Judge
 from dragoman.training.learned import Learner
