@@ -218,12 +218,11 @@ class Trainer:
 
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
-        assert self.settings.batch_tokens is not None
-        store, each = self.stores.of(epoch), self.progress.micro_batches or self.settings.accumulate * self.world.size
-        lengths, settings = (store.source_lengths, store.target_lengths), self.settings
-        return plan_epoch(
-            *lengths, batch_tokens=settings.batch_tokens, seed=settings.seed, epoch=epoch, accumulate=each
-        )
+        store, settings = self.stores.of(epoch), self.settings
+        assert settings.batch_tokens is not None
+        lengths, each = (store.source_lengths, store.target_lengths), self.progress.micro_batches
+        each, seed = each or settings.accumulate * self.world.size, settings.seed
+        return plan_epoch(*lengths, batch_tokens=settings.batch_tokens, seed=seed, epoch=epoch, accumulate=each)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""
