@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ from dragoman.errors import DataError
 from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
 from dragoman.text.keys import skeleton, text_hash
 
-Encoded = tuple[Pair, list[int], list[int]]
+# Of a pair whose source is a sound, its samples stand where the ids of the source do.
+Encoded = tuple[Pair, Sequence[int], list[int]]
 
 
 @dataclass

@@ -34,7 +34,7 @@ def read_facts(directory: Path) -> dict[str, Any]:
         raise DataError(f"not a prepared directory: {error.message}", file=path, found=error.found) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
-    return {"is_text": False, **facts}
+    return {"is_text": False, "listens": False, **facts}
 
 
 def file_sum(path: Path) -> str:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -134,20 +134,25 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     Raises:
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
     """
-    tokens, pairs = target_tokens(data), config.model.learns_pairs
+    tokens, pairs = amount(data), config.model.learns_pairs
     sizes: dict[str, int | None] = {"source_vocab": None, "target_vocab": len(data.tokenizers.target)}
     if pairs:
+        sound = data.tokenizers.sound
         sizes |= {"source_vocab": data.tokenizers.source_vocab, "matches": data.tokenizers.count_of_matches}
+        sizes |= {"mels": None if sound is None else sound.mels}
     _check_sizes(config.model, sizes)
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.to_dict(), **sizes},
         "data": {**config.data.to_dict(), **languages},
     }
+    if data.tokenizers.sound is not None:
+        known["audio"] = {**config.audio.to_dict(), **asdict(data.tokenizers.sound)}
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
-    size, reason = _size(tokens, device)
-    symbols = pairs and is_of_symbols(data.tokenizers.target)
+    size, reason = _size(tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens")
+    listens = data.tokenizers.sound is not None
+    symbols = pairs and not listens and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
     if pairs and not symbols:
         layers["num_encoder_layers"] = size.encoder_layers
@@ -176,10 +181,11 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
 
 def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
     """Refuse vocabulary sizes that were given and are not those of the prepared data, which count."""
-    for name in ("source_vocab", "target_vocab"):
-        size = sizes[name]
+    for name in ("source_vocab", "target_vocab", "mels"):
+        size = sizes.get(name)
         if (found := getattr(model, name)) is not None and name in model.given and found != size:
-            hint = "leave it out; tokenizer.vocab_size asks for another one"
+            other = "audio.mels" if name == "mels" else "tokenizer.vocab_size"
+            hint = f"leave it out; {other} asks for another one"
             raise ConfigError(f"model.{name} follows from the data", expected=size, found=found, hint=hint)
 
 
@@ -189,6 +195,8 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
     why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
+    if data.tokenizers.sound is not None:
+        why = "target embedding and generator are shared"
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
     model = choices.config.model
     if (model.d_k or (model.d_model or 0) // (model.num_heads or 1)) % 2:
@@ -214,9 +222,13 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
 
 
 def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
+    if data.tokenizers.sound is not None:
+        choices.choose("model", "was not tried with sounds", {"right_to_left": False})
     source, target = data.tokenizers.source, data.tokenizers.target
     tried = size.both_directions and choices.config.decoding.is_beam_search
-    if choose_matches(source, target, len(data.train)):
+    if choices.config.model.right_to_left is not None:
+        pass
+    elif choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
     elif not symbols and tried:
         choices.choose("model", "learns more of Tatoeba and Multi30k", {"right_to_left": True})
@@ -241,8 +253,15 @@ def target_tokens(data: Prepared) -> int:
     return int(data.train.target_lengths.sum()) + len(data.train)
 
 
-def _size(tokens: int, device: torch.device) -> tuple[Size, str]:
-    reason = f"{tokens:,} target tokens"
+def amount(data: Prepared) -> int:
+    """Return what sizes go by: the target tokens, or of sounds the vectors that enter the encoder."""
+    if data.tokenizers.sound is not None:
+        return int(data.train.source_lengths.sum())
+    return target_tokens(data)
+
+
+def _size(tokens: int, device: torch.device, unit: str) -> tuple[Size, str]:
+    reason = f"{tokens:,} {unit}"
     row = next(index for index, size in enumerate(SIZES) if tokens < size.below)
     if device.type == "cpu" and row > LARGEST_ON_CPU:
         row = LARGEST_ON_CPU
@@ -364,7 +383,7 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     training = config.training
     assert training.max_steps is not None
     assert training.batch_tokens is not None
-    per_update = min(training.batch_tokens * training.accumulate, target_tokens(data))
+    per_update = min(training.batch_tokens * training.accumulate, amount(data))
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.config import Family, TrainConfig, make_config, merge, settings_tree
 from dragoman.errors import ConfigError
 from dragoman.events import OnEvent
-from dragoman.text.listed import Lines, Pairs, data_files, kept_lists
+from dragoman.text.listed import Lines, Pairs, Sounds, data_files, kept_lists
 from dragoman.training.run import Run, train_config
 from dragoman.training.watching import Watch
 
@@ -18,9 +18,11 @@ def train(
     config: TrainConfig | None = None,
     *,
     source: Lines | None = None,
+    source_audio: Sounds | None = None,
     target: Lines | None = None,
     pairs: Pairs | None = None,
     dev_source: Lines | None = None,
+    dev_source_audio: Sounds | None = None,
     dev_target: Lines | None = None,
     dev_pairs: Pairs | None = None,
     text: Lines | None = None,
@@ -42,9 +44,12 @@ def train(
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
         source: source lines.
+        source_audio: instead of source: lists of recordings (.tsv), or a list of recordings, each a line of such a
+            list: a path, or path, start and end in seconds with TABs between.
         target: target lines, one for each.
         pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
+        dev_source_audio: held-out recordings, instead of dev_source.
         dev_target: held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
@@ -66,6 +71,7 @@ def train(
     data = {
         "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
         "dev_pairs": dev_pairs, "text": text, "dev_text": dev_text,
+        "source_audio": source_audio, "dev_source_audio": dev_source_audio,
     }  # fmt: skip
     watch = None if on_event is None else Watch(on_event)
     if config is None:
@@ -77,7 +83,7 @@ def train(
 
 
 def _train_on(
-    data: Mapping[str, Lines | Pairs | None],
+    data: Mapping[str, Lines | Pairs | Sounds | None],
     family: Family | None,
     init_from: str | Path | None,
     settings: Mapping[str, Any],

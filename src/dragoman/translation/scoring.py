@@ -41,6 +41,7 @@ def score_targets(
     read = [tokenizers.encode_source(text, BATCH_TOKENS) for text in sources]
     wanted = [tokenizers.target.encode(text) for text in targets]
     lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
+    sources = list(map(str, sources))
     found = [PairScore.unscored(*pair) for pair in zip(sources, targets, strict=True)]
     short = [row for row, length in enumerate(lengths) if length <= BATCH_TOKENS]
     for batch in length_batches([lengths[row] for row in short]):

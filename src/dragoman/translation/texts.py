@@ -61,7 +61,8 @@ def ask(
         DataError: one text was given in place of a list, or a text has a line break in it.
         ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
     """
-    check_texts(texts)
+    if tokenizers.sound is None:
+        check_texts(texts)
     if prefixes is not None and len(prefixes) != len(texts):
         raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
     forced = [prefix_ids(tokenizers.target, prefix) for prefix in prefixes or [""] * len(texts)]
@@ -69,11 +70,11 @@ def ask(
     truncated: list[bool] = []
     for row, (text, prefix) in enumerate(zip(texts, forced, strict=True)):
         most = plan.options.max_source_length
-        source = tokenizers.encode_source(text, most) if text.strip() else Source(())
+        source = tokenizers.encode_source(text, most) if str(text).strip() else Source(())
         cut = source.cut(most)
         requests.append(plan.request(cut, prefix, first + row) if cut.width else None)
         truncated.append(len(source) > len(cut))
-    return AskedTexts(texts, plan, requests, truncated)
+    return AskedTexts(list(map(str, texts)), plan, requests, truncated)
 
 
 def tell(
@@ -155,5 +156,5 @@ def _translation(
         right_to_left=best.right_to_left,
         truncated=truncated,
         finished=best.finished,
-        unknown=count_unknown(tokenizers.source, request.source.ids),
+        unknown=count_unknown(tokenizers.source, request.source.ids) if request.source.ids else 0,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
-from dragoman.given import as_texts, check_series, each_text
+from dragoman.given import as_texts, check_series
 from dragoman.models.description import Languages
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
@@ -35,8 +35,15 @@ if TYPE_CHECKING:
     from dragoman.translation.scheduler import Scheduler
 
 
+# So many recordings are in memory at once.
+SOUNDS = 128
+
+
 class Translator(Reopened):
     """Translates strings with one model, or with several that share their tokenizers.
+
+    A model that was trained on recordings is given sounds where others are given texts: paths, lines of a list of
+    recordings (`audio.Recording`), or `audio.Waveform`s.
 
     Threads may share one. A forked child goes on with one thread of PyTorch; to other processes it is pickled as the
     paths of its models, whose files must be the same there.
@@ -227,7 +234,7 @@ class Translator(Reopened):
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         asked = self.ask(texts, options, prefixes, first)
         batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
         requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
@@ -241,7 +248,7 @@ class Translator(Reopened):
         self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
     ) -> AskedTexts:
         """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
         return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
 
@@ -325,7 +332,9 @@ class Translator(Reopened):
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
         prefix_ids(self.tokenizers.target, prefix)
-        lines = each_text(lines, "lines")
+        lines = self.tokenizers.given(lines, "lines")
+        if self.tokenizers.sound is not None:
+            chunk = min(chunk, SOUNDS)
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
@@ -335,7 +344,7 @@ class Translator(Reopened):
 
         done = 0
         for texts in chunks(lines, chunk):
-            prefixes = [prefix if text.strip() else "" for text in texts]
+            prefixes = [prefix if str(text).strip() else "" for text in texts]
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
@@ -345,7 +354,7 @@ class Translator(Reopened):
         Raises:
             DataError: there are not as many targets as sources, or one is no string.
         """
-        sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
+        sources, targets = list(self.tokenizers.given(sources, "sources", first)), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
     def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
