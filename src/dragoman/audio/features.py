@@ -52,7 +52,7 @@ class FilterBank:
         """Return the frames of samples in [-1, 1]."""
         return self.of([samples])[0]
 
-    def of(self, sounds: Sequence[Float[Tensor, " time"]]) -> list[Float[Tensor, "frames mels"]]:
+    def of(self, sounds: Sequence[Float[Tensor, " _"]]) -> list[Float[Tensor, "_ mels"]]:
         """Return the frames of several sounds, computed together; none has any influence on another's."""
         cut = [self._cut(one) for one in sounds]
         found = self._log_mels(torch.cat(cut)) if cut else torch.empty(0, self.mels)
@@ -65,6 +65,8 @@ class FilterBank:
         return samples.unfold(0, self.window, self.shift)
 
     def _log_mels(self, frames: Tensor) -> Tensor:
+        if not len(frames):
+            return frames.new_empty(0, self.mels)
         window, matrix = _povey(self.window), _triangles(self.size, self.sample_rate, self.mels, self.low, self.high)
         x = frames * SCALE
         # Exact sums: of a constant nothing is left.
@@ -97,7 +99,8 @@ def normalised(frames: Float[Tensor, "frames mels"]) -> Float[Tensor, "frames me
     """Return frames with mean 0 and variance 1 in each bin over this sound (CMVN); constant bins become 0."""
     if not len(frames):
         return frames
-    centred = frames - frames.mean(0)
+    # The mean is exact enough that of a bin that never changes nothing is left.
+    centred = frames - frames.mean(0, dtype=torch.float64).to(frames)
     return centred * centred.square().mean(0).clamp(min=VARIANCE_FLOOR).rsqrt()
 
 

@@ -66,7 +66,7 @@ class FrontEnd:
 
         return FilterBank(self.sample_rate, self.mels, self.low_frequency, self.high_frequency)
 
-    def frames(self, sounds: Sequence[Waveform]) -> list[Float[Tensor, "frames mels"]]:
+    def frames(self, sounds: Sequence[Waveform]) -> list[Float[Tensor, "_ mels"]]:
         """Return the normalised frames of sounds at the front end's own rate; at least one frame each."""
         from dragoman.audio.features import normalised
 

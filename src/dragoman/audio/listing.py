@@ -8,13 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dragoman.audio.waveform import Waveform
 from dragoman.errors import DataError
 from dragoman.given import check_series
-
-if TYPE_CHECKING:
-    from dragoman.audio.waveform import Waveform
 
 FORM = "path, or path TAB start TAB end in seconds"
 
@@ -78,6 +75,10 @@ class Recording:
         )
 
 
+# What sources are given as: a text; or to a model that listens a path, the line of a list, a recording or a waveform.
+Given = str | PathLike[str] | Recording | Waveform
+
+
 def as_sounds(given: object, name: str = "sounds", first: int = 0) -> Iterator[Recording | Waveform]:
     """Yield what was given as sounds, one at a time: paths, lines of a list, recordings and waveforms.
 
@@ -98,8 +99,8 @@ def _checked(given: Iterable[object], name: str, first: int) -> Iterator[Recordi
             yield Recording.of_line(one)
         elif isinstance(one, PathLike):
             yield Recording(os.path.abspath(str(fspath(one))))
-        elif isinstance(one, Recording) or hasattr(one, "samples"):
-            yield one  # pyrefly: ignore[invalid-yield]
+        elif isinstance(one, (Recording, Waveform)):
+            yield one
         else:
             expected = "a path, a Recording or a Waveform, for the model listens"
             raise DataError(f"{name}[{number}] is no sound", expected=expected, found=repr(one)[:60])

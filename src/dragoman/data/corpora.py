@@ -147,7 +147,7 @@ class Corpora:
         plain = tokenizers.without_matches()
         pairs = encode_pairs(kept, plain, data, Counts(unit=self.unit))
         found = plain.with_matches(
-            ((source, target) for _, source, target in pairs), count=count, limit=data.max_source_tokens
+            ((list(source), target) for _, source, target in pairs), count=count, limit=data.max_source_tokens
         )
         report(f"matches: each source is read with the targets of the {count} training pairs most like it{why}")
         return found

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from dragoman.config import DataConfig
+from dragoman.data.store import Row
 from dragoman.errors import DataError
 from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
 from dragoman.text.keys import skeleton, text_hash
 
 # Of a pair whose source is a sound, its samples stand where the ids of the source do.
-Encoded = tuple[Pair, Sequence[int], list[int]]
+Encoded = tuple[Pair, Row, list[int]]
 
 
 @dataclass

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -42,7 +42,7 @@ from dragoman.data.prepared_files import (
 )
 from dragoman.data.sounds import SoundStore, as_heard
 from dragoman.data.splitting import choose_held_out
-from dragoman.data.store import TokenStore
+from dragoman.data.store import Row, TokenStore
 from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import (
@@ -272,7 +272,7 @@ def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
 
 def _write_train(
     folder: Path,
-    pairs: Iterable[tuple[Sequence[int], list[int]]],
+    pairs: Iterable[tuple[Row, list[int]]],
     tokenizers: TokenizerPair,
     size: int,
     report: Callable[[str], None],
@@ -289,7 +289,7 @@ def _write_train(
     return train
 
 
-def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[Sequence[int], list[int]]]:
+def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[Row, list[int]]]:
     """The ids of each pair, as often as its file is to be seen."""
     for pair, source, target in pairs:
         yield from repeat((source, target), times.get(pair.file, 1))

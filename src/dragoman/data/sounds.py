@@ -7,7 +7,6 @@ frames, and because 16 bits a sample are a fifth of what its frames take at 8 kH
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +65,7 @@ class SoundStore(TokenStore):
         samples = torch.from_numpy(self.source(index).astype(np.float32) / SCALE)
         return Waveform(samples, self.front_end.sample_rate)
 
-    def frames(self, indices: Sequence[int] | np.ndarray) -> list[Float[Tensor, "frames mels"]]:
+    def frames(self, indices: Sequence[int] | np.ndarray) -> list[Float[Tensor, "_ mels"]]:
         """Return the frames of some pairs' sounds."""
         sounds = [self._heard(int(index)) for index in indices]
         frames = self.front_end.frames(sounds)
@@ -146,6 +145,6 @@ def encode_sounds(
             yield pair, as_samples(sound), target
 
 
-def as_samples(sound: Waveform) -> Any:
+def as_samples(sound: Waveform) -> np.ndarray:
     """Return the samples of a sound as whole numbers of 16 bits, int16 [time]."""
     return (sound.samples * SCALE).round().clamp(-SCALE, SCALE - 1).numpy().astype(np.int16)

@@ -34,6 +34,8 @@ from dragoman.files import (
 
 FORMAT = 1
 SIDES = ("source", "target")
+# What a side of a pair is: ids, or the samples of a sound.
+Row = Sequence[int] | np.ndarray
 _DTYPES = {"H": "<u2", "I": "<u4", "h": "<i2"}
 
 
@@ -106,7 +108,7 @@ class TokenStore:
     def write(
         cls,
         directory: str | Path,
-        pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+        pairs: Iterable[tuple[Row, Row]],
         *,
         vocabulary_size: int,
         sounds: bool = False,
@@ -171,7 +173,7 @@ class TokenStore:
         return cls(directory, tokens, offsets)
 
 
-def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], typecodes: Mapping[str, str]) -> None:
+def _write(directory: Path, pairs: Iterable[tuple[Row, Row]], typecodes: Mapping[str, str]) -> None:
     count = 0
     with open(directory / "source.tokens", "wb") as source, open(directory / "target.tokens", "wb") as target:
         writers = _SideWriter(source, typecodes["source"]), _SideWriter(target, typecodes["target"])
@@ -202,7 +204,7 @@ class _SideWriter:
         self._hash = hashlib.sha256()
         self._offsets = array("q", [0])
 
-    def add(self, ids: Sequence[int]) -> None:
+    def add(self, ids: Row) -> None:
         kept = ids if isinstance(ids, np.ndarray) else np.asarray(array(self._typecode, ids))
         data = kept.astype(_DTYPES[self._typecode]).tobytes()
         self._stream.write(data)

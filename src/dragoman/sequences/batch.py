@@ -64,9 +64,7 @@ class SourceBatch:
         return cls(pad_rows(rows, device, pad), length_mask([len(row) for row in rows], device=device))
 
     @classmethod
-    def of_frames(
-        cls, sounds: Sequence[Float[Tensor, "frames mels"]], device: torch.device | None = None
-    ) -> SourceBatch:
+    def of_frames(cls, sounds: Sequence[Float[Tensor, "_ mels"]], device: torch.device | None = None) -> SourceBatch:
         """Return the frames of sounds as a batch on a device, zeros where one is over."""
         mask = length_mask([len(one) for one in sounds], device=device)
         return cls(torch.nn.utils.rnn.pad_sequence(list(sounds), batch_first=True).to(device), mask)

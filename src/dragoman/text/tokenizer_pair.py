@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.audio.listing import Given, Recording, as_sounds
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
 from dragoman.files import sum_of, unquoted
@@ -75,11 +76,9 @@ class TokenizerPair:
         """
         if self.sound is None:
             return each_text(texts, name, first)
-        from dragoman.audio.listing import as_sounds
-
         return as_sounds(texts, name, first)
 
-    def encode_source(self, text: Any, most: int | None = None) -> Source:
+    def encode_source(self, text: Given, most: int | None = None) -> Source:
         """Return a text as the model reads it, with matches if it has them; or a sound as it hears it.
 
         Args:
@@ -91,8 +90,9 @@ class TokenizerPair:
         """
         if self.sound is not None:
             [one] = self.given([text])
-            waveform = one if hasattr(one, "samples") else one.read(self.sound.sample_rate)
+            waveform = one.read(self.sound.sample_rate) if isinstance(one, Recording) else one
             return self.sound.source(waveform) if len(waveform) else Source(())
+        assert isinstance(text, str)
         ids = self.source.encode(text) if most is None else self._first_ids(text, most)
         return self.source_of(ids) if ids else Source(())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dragoman.audio.listing import Given
 from dragoman.errors import ConfigError
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import is_finished
@@ -46,7 +47,7 @@ class AskedTexts:
 
 
 def ask(
-    tokenizers: TokenizerPair, plan: SearchPlan, texts: Sequence[str], prefixes: Sequence[str] | None, first: int = 0
+    tokenizers: TokenizerPair, plan: SearchPlan, texts: Sequence[Given], prefixes: Sequence[str] | None, first: int = 0
 ) -> AskedTexts:
     """Return what a search is asked for some texts.
 
@@ -62,7 +63,7 @@ def ask(
         ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
     """
     if tokenizers.sound is None:
-        check_texts(texts)
+        check_texts(list(map(str, texts)))
     if prefixes is not None and len(prefixes) != len(texts):
         raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
     forced = [prefix_ids(tokenizers.target, prefix) for prefix in prefixes or [""] * len(texts)]

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
@@ -148,7 +149,7 @@ class Translator(Reopened):
 
     def translate(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         *,
         beam_size: int | None = None,
         n_best: int | None = None,
@@ -220,7 +221,7 @@ class Translator(Reopened):
 
     def translate_with(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig,
         *,
         prefixes: Iterable[str] | None = None,
@@ -245,7 +246,7 @@ class Translator(Reopened):
         return self.tell(asked, found, alignments=alignments)
 
     def ask(
-        self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
+        self, texts: Iterable[Given], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
     ) -> AskedTexts:
         """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
         texts = list(self.tokenizers.given(texts, first=first))
@@ -260,7 +261,7 @@ class Translator(Reopened):
 
     async def translate_async(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig | None = None,
         *,
         prefixes: Iterable[str] | None = None,
@@ -312,7 +313,7 @@ class Translator(Reopened):
 
     def translate_lines(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Given],
         options: DecodingConfig,
         *,
         prefix: str = "",
@@ -338,7 +339,7 @@ class Translator(Reopened):
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
-        self, lines: Iterable[str], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
+        self, lines: Iterable[Given], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
     ) -> Iterator[Translation]:
         from dragoman.text.lines import chunks  # not above: for one sentence it is not needed
 
@@ -348,7 +349,7 @@ class Translator(Reopened):
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
+    def score(self, sources: Iterable[Given], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
         """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
@@ -357,7 +358,7 @@ class Translator(Reopened):
         sources, targets = list(self.tokenizers.given(sources, "sources", first)), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+    def score_pairs(self, pairs: Iterable[tuple[Given, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
         """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 
