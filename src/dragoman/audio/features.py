@@ -20,7 +20,7 @@ from dragoman.config.audio import FRAMES_A_SECOND, MASKS
 
 WINDOW_SECONDS = 0.025
 PRE_EMPHASIS, SCALE = 0.97, 32768.0
-FLOOR = torch.finfo(torch.float32).eps
+FLOOR = 2.0**-23  # of an energy: the epsilon of 32 bits
 # Of a bin's variance, so that one that never changes stays finite.
 VARIANCE_FLOOR = 1e-10
 _STREAM = 54  # sets these draws apart from others of the same seed and epoch

@@ -27,17 +27,6 @@ Model = Annotated[Path, typer.Argument(help="A run directory or model directory.
 Source = Annotated[
     list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
 ]
-SourceAudio = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Instead of --source: lists of recordings (.tsv), a line each: path, or path, start and end in seconds; "
-        "paths relative to the list.",
-        metavar="FILE",
-    ),
-]
-DevSourceAudio = Annotated[
-    list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
-]
 Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
 Pairs = Annotated[
     list[str] | None,

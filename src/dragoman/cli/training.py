@@ -15,7 +15,6 @@ from dragoman.cli.options import (
     Config,
     DevPairs,
     DevSource,
-    DevSourceAudio,
     DevTarget,
     DevText,
     Family,
@@ -23,7 +22,6 @@ from dragoman.cli.options import (
     Pairs,
     Set,
     Source,
-    SourceAudio,
     SourceLanguage,
     Target,
     TargetLanguage,
@@ -33,6 +31,18 @@ from dragoman.cli.options import (
     tell,
 )
 from dragoman.pace import silent
+
+SourceAudio = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Instead of --source: lists of recordings (.tsv), a line each: path, or path, start and end in seconds; "
+        "paths relative to the list.",
+        metavar="FILE",
+    ),
+]
+DevSourceAudio = Annotated[
+    list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
+]
 
 
 def train(

@@ -24,7 +24,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Section, TrainConfig, file_keys
+from dragoman.config import Section, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.limits import LengthsSeen
@@ -34,6 +34,7 @@ from dragoman.data.prepared_files import (
     FORMAT,
     PREPARED,
     file_sum,
+    hashes_by_setting,
     read_facts,
     read_report,
     read_texts,
@@ -142,7 +143,7 @@ class Prepared:
             held_out=facts["held_out"],
             is_text=facts["is_text"],
             key=facts["key"],
-            files=_hashes_by_setting(facts),
+            files=hashes_by_setting(facts),
             match_candidates=None
             if matching is None
             else MatchCandidates.load(directory / CANDIDATES_FILE, matching, len(train)),
@@ -262,12 +263,6 @@ def _build(
             **({"audio": config.audio.to_dict()} if listens else {}),
         },
     }
-
-
-def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
-    named, hashes = facts.get("settings", {}).get("data", {}), facts["hashes"]
-    keys = [key for key in file_keys("pairs", "text") if key in named and set(named[key]) <= set(hashes)]
-    return {key: [hashes[path] for path in named[key]] for key in keys}
 
 
 def _write_train(

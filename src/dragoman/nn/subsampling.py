@@ -1,4 +1,4 @@
-"""Frames of sound as vectors, a quarter as many (Wang et al. 2020, fairseq S2T; after Synnaeve et al. 2019).
+"""Frames of sound as vectors, a quarter as many: not of the paper, but of Wang et al. 2020 (fairseq S2T).
 
 Two convolutions of stride 2, each through a gated linear unit (Dauphin et al. 2017). What lies beyond the end of a
 sound is set to zero before each of them, so a sound in a batch gives what it gives alone.

@@ -45,37 +45,9 @@ from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
+from dragoman.training.sizes import SIZES, Size, amount, shape_for, size_for
 from dragoman.training.tasks import dev_bleu, task_of
 
-
-@dataclass(frozen=True)
-class Size:
-    """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
-
-    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_directions` targets
-    of pairs of text are learned right to left too.
-    """
-
-    below: float
-    model: dict[str, int | float]
-    encoder_layers: int
-    layers: int
-    epochs: int
-    symbol_layers: int
-    symbol_epochs: int
-    both_directions: bool = False
-
-
-# What each constant was tried against is in the guide. The row of up to 4e6 tokens has four encoder layers because that
-# before it gained by them; it was not run.
-SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60, both_directions=True),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_directions=True),
-    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
-    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
-    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 6, 10, 6, 10),
-)
-LARGEST_ON_CPU = 2
 # Little of CMUdict is learned by heart: with more dropout, training pairs are hardly likelier than held-out ones.
 SYMBOL_DROPOUT = 0.1
 # What training reaches of the speed of a large product, on CPUs with these models.
@@ -150,7 +122,9 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         known["audio"] = {**config.audio.to_dict(), **asdict(data.tokenizers.sound)}
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
-    size, reason = _size(tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens")
+    size, reason = size_for(
+        tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens"
+    )
     listens = data.tokenizers.sound is not None
     symbols = pairs and not listens and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
@@ -158,7 +132,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         layers["num_encoder_layers"] = size.encoder_layers
     if symbols:
         choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
-    choices.choose("model", reason, {**_shape(config.model, size), **layers})
+    choices.choose("model", reason, {**shape_for(config.model, size), **layers})
     if pairs:
         _choose_for_pairs(choices, data, size, symbols=symbols)
     else:
@@ -246,34 +220,6 @@ def _choose_for_text(choices: _Choices) -> None:
     choices.choose("model", "as in the paper", {"positions": "interleaved"})
     choices.choose("training", "probabilities are what counts", {"label_smoothing": 0.0})
     choices.choose("validation", "a text has no references", {"metric": "loss"})
-
-
-def target_tokens(data: Prepared) -> int:
-    """Return the tokens of the training set on the target side, with an `</s>` each."""
-    return int(data.train.target_lengths.sum()) + len(data.train)
-
-
-def amount(data: Prepared) -> int:
-    """Return what sizes go by: the target tokens, or of sounds the vectors that enter the encoder."""
-    if data.tokenizers.sound is not None:
-        return int(data.train.source_lengths.sum())
-    return target_tokens(data)
-
-
-def _size(tokens: int, device: torch.device, unit: str) -> tuple[Size, str]:
-    reason = f"{tokens:,} {unit}"
-    row = next(index for index, size in enumerate(SIZES) if tokens < size.below)
-    if device.type == "cpu" and row > LARGEST_ON_CPU:
-        row = LARGEST_ON_CPU
-        reason += " would carry more, but not on a CPU in bearable time"
-    return SIZES[row], reason
-
-
-def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
-    heads = int(size.model["num_heads"])
-    if model.d_model is not None and not (model.d_k and model.d_v):
-        heads = next(count for count in range(heads, 0, -1) if model.d_model % count == 0)
-    return {**size.model, "num_heads": heads}
 
 
 def _longer(data: Prepared, tokens: int) -> float:

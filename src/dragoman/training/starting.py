@@ -13,6 +13,11 @@ from dragoman.text.listed import Lines, Pairs, Sounds, data_files, kept_lists
 from dragoman.training.run import Run, train_config
 from dragoman.training.watching import Watch
 
+_DATA = (
+    "source", "source_audio", "target", "pairs", "dev_source", "dev_source_audio", "dev_target", "dev_pairs", "text",
+    "dev_text",
+)  # fmt: skip
+
 
 def train(
     config: TrainConfig | None = None,
@@ -44,13 +49,11 @@ def train(
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
         source: source lines.
-        source_audio: instead of source: lists of recordings (.tsv), or a list of recordings, each a line of such a
-            list: a path, or path, start and end in seconds with TABs between.
+        source_audio: instead of source: lists of recordings (.tsv), or their lines: path, or path, start and end.
         target: target lines, one for each.
         pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
-        dev_source_audio: held-out recordings, instead of dev_source.
-        dev_target: held-out target lines.
+        dev_source_audio, dev_target: held-out recordings instead, and held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
@@ -68,11 +71,7 @@ def train(
         DataError: the files or lists cannot be used.
         DivergenceError, SaveError, LockedError: as their names say.
     """
-    data = {
-        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
-        "dev_pairs": dev_pairs, "text": text, "dev_text": dev_text,
-        "source_audio": source_audio, "dev_source_audio": dev_source_audio,
-    }  # fmt: skip
+    data = _of_data(locals())
     watch = None if on_event is None else Watch(on_event)
     if config is None:
         return _train_on(data, family, init_from, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
@@ -80,6 +79,10 @@ def train(
     if found := [key for key, value in others.items() if value is not None]:
         raise ConfigError("give a config or files, not both", found=", ".join(found))
     return train_config(config, resume=resume, quiet=quiet, watch=watch)
+
+
+def _of_data(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in _DATA}
 
 
 def _train_on(
