@@ -104,8 +104,8 @@ def test_what_is_hidden_differs_by_epoch_and_sound() -> None:
 
 def test_front_end_is_chosen_saved_and_read(tmp_path: Path) -> None:
     front_end = FrontEnd.of(AudioConfig(), 44100)
-    assert (front_end.sample_rate, front_end.mels, front_end.high_frequency) == (16000, 80, 8000.0)
-    assert FrontEnd.of(AudioConfig(), 8000).mels == 40
+    assert (front_end.sample_rate, front_end.n_mels, front_end.high_frequency) == (16000, 80, 8000.0)
+    assert FrontEnd.of(AudioConfig(), 8000).n_mels == 40
     front_end.save(tmp_path)
     assert FrontEnd.load(tmp_path) == front_end
     path = tmp_path / "audio.json"

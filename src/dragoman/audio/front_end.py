@@ -33,13 +33,13 @@ class FrontEnd:
 
     Attributes:
         sample_rate: of what it hears, in Hz.
-        mels: bins of a frame.
+        n_mels: mel bins of a frame.
         low_frequency: where the lowest bin begins, in Hz.
         high_frequency: where the highest ends, in Hz.
     """
 
     sample_rate: int
-    mels: int
+    n_mels: int
     low_frequency: float
     high_frequency: float
 
@@ -48,11 +48,11 @@ class FrontEnd:
         """Return the front end that settings ask for; what they leave open goes by the rate of a first recording."""
         rate = settings.sample_rate or min(first_rate, 16000)
         high = settings.high_frequency or rate / 2
-        return cls(rate, settings.mels or (80 if rate >= 16000 else 40), settings.low_frequency, min(high, rate / 2))
+        return cls(rate, settings.n_mels or (80 if rate >= 16000 else 40), settings.low_frequency, min(high, rate / 2))
 
     def __str__(self) -> str:
         edges = f"{self.low_frequency:g} to {self.high_frequency:g} Hz"
-        return f"frames of {self.mels} mel bins from {edges}, of sounds at {self.sample_rate:,} Hz"
+        return f"frames of {self.n_mels} mel bins from {edges}, of sounds at {self.sample_rate:,} Hz"
 
     @property
     def seconds_each(self) -> float:
@@ -64,7 +64,7 @@ class FrontEnd:
         """What computes the frames."""
         from dragoman.audio.features import FilterBank
 
-        return FilterBank(self.sample_rate, self.mels, self.low_frequency, self.high_frequency)
+        return FilterBank(self.sample_rate, self.n_mels, self.low_frequency, self.high_frequency)
 
     def frames(self, sounds: Sequence[Waveform]) -> list[Float[Tensor, "_ mels"]]:
         """Return the normalised frames of sounds at the front end's own rate; at least one frame each."""

@@ -30,13 +30,13 @@ class AudioConfig(Section, section="audio", content=frozenset({"data", "run"})):
         before=None,
         chosen="that of the first training recording, 16000 at most",
     )
-    mels: Annotated[int, Bounds(ge=8, le=256)] | None = setting(
+    n_mels: Annotated[int, Bounds(ge=8, le=256)] | None = setting(
         default=None,
         description="Mel bins of each frame.",
         unit="bins",
         since="0.2.0",
         before=None,
-        elsewhere="num_mel_bins n_mels input_feat_per_channel",
+        elsewhere="num_mel_bins num_mels input_feat_per_channel",
         chosen="80, or 40 below 16000 Hz",
     )
     low_frequency: Annotated[float, Bounds(ge=0)] = setting(

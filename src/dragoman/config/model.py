@@ -42,12 +42,12 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
     )
     mels: Positive | None = setting(
         default=None,
-        description="Of a model that listens: mel bins of each frame that the encoder reads; set by audio.mels.",
+        description="Of a model that listens: mel bins of each frame that the encoder reads; set by audio.n_mels.",
         unit="bins",
         content=frozenset(),  # the prepared data tell it
         since="0.2.0",
         before=None,
-        chosen="by audio.mels",
+        chosen="by audio.n_mels",
         families=("transformer",),
     )
     conv_channels: Annotated[int, Bounds(ge=2)] | None = setting(
@@ -58,7 +58,6 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         before=None,
         chosen="2 x d_model",
         families=("transformer",),
-        elsewhere="conv_channels",
     )
     d_model: Positive | None = setting(
         default=None,

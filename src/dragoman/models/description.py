@@ -158,7 +158,7 @@ def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
         raise ModelError("a file of the model is missing", file=directory, expected=expected, hint=hint)
     if config.matches is not None and found != config.matches:
         raise ModelError("other fuzzy matches than the model's", file=directory, expected=config.matches, found=found)
-    mels = None if tokenizers.sound is None else tokenizers.sound.mels
+    mels = None if tokenizers.sound is None else tokenizers.sound.n_mels
     if mels != config.mels:
         wanted = "texts" if config.mels is None else f"sounds with {config.mels} mel bins"
         hint = f"{SOUND} belongs to the model: copy it from where {WEIGHTS} comes from"

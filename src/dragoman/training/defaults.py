@@ -45,7 +45,7 @@ from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
-from dragoman.training.sizes import SIZES, Size, amount, shape_for, size_for
+from dragoman.training.sizes import SIZES, Size, shape_for, size_for, target_tokens
 from dragoman.training.tasks import dev_bleu, task_of
 
 # Little of CMUdict is learned by heart: with more dropout, training pairs are hardly likelier than held-out ones.
@@ -111,7 +111,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     if pairs:
         sound = data.tokenizers.sound
         sizes |= {"source_vocab": data.tokenizers.source_vocab, "matches": data.tokenizers.count_of_matches}
-        sizes |= {"mels": None if sound is None else sound.mels}
+        sizes |= {"mels": None if sound is None else sound.n_mels}
     _check_sizes(config.model, sizes)
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
@@ -158,7 +158,7 @@ def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
     for name in ("source_vocab", "target_vocab", "mels"):
         size = sizes.get(name)
         if (found := getattr(model, name)) is not None and name in model.given and found != size:
-            other = "audio.mels" if name == "mels" else "tokenizer.vocab_size"
+            other = "audio.n_mels" if name == "mels" else "tokenizer.vocab_size"
             hint = f"leave it out; {other} asks for another one"
             raise ConfigError(f"model.{name} follows from the data", expected=size, found=found, hint=hint)
 
@@ -220,6 +220,13 @@ def _choose_for_text(choices: _Choices) -> None:
     choices.choose("model", "as in the paper", {"positions": "interleaved"})
     choices.choose("training", "probabilities are what counts", {"label_smoothing": 0.0})
     choices.choose("validation", "a text has no references", {"metric": "loss"})
+
+
+def amount(data: Prepared) -> int:
+    """Return what sizes go by: the target tokens, or of sounds the vectors that enter the encoder."""
+    if data.tokenizers.sound is not None:
+        return int(data.train.source_lengths.sum())
+    return target_tokens(data)
 
 
 def _longer(data: Prepared, tokens: int) -> float:

@@ -45,13 +45,6 @@ def target_tokens(data: Prepared) -> int:
     return int(data.train.target_lengths.sum()) + len(data.train)
 
 
-def amount(data: Prepared) -> int:
-    """Return what sizes go by: the target tokens, or of sounds the vectors that enter the encoder."""
-    if data.tokenizers.sound is not None:
-        return int(data.train.source_lengths.sum())
-    return target_tokens(data)
-
-
 def size_for(tokens: int, device: torch.device, unit: str) -> tuple[Size, str]:
     """Return the row for so many tokens, of a unit that is told, on a device; and why."""
     reason = f"{tokens:,} {unit}"

@@ -37,16 +37,10 @@ if TYPE_CHECKING:
     from dragoman.translation.scheduler import Scheduler
 
 
-# So many recordings are in memory at once.
-SOUNDS = 128
-
-
 class Translator(Reopened):
     """Translates strings with one model, or with several that share their tokenizers.
 
-    A model that was trained on recordings is given sounds where others are given texts: paths, lines of a list of
-    recordings (`audio.Recording`), or `audio.Waveform`s.
-
+    A model that listens is given sounds for texts: paths, lines of a list of recordings, or `audio.Waveform`s.
     Threads may share one. A forked child goes on with one thread of PyTorch; to other processes it is pickled as the
     paths of its models, whose files must be the same there.
 
@@ -369,8 +363,7 @@ class Translator(Reopened):
         """
         prefix_ids(self.tokenizers.target, prefix)
         lines = self.tokenizers.given(lines, "lines")
-        if self.tokenizers.sound is not None:
-            chunk = min(chunk, SOUNDS)
+        chunk = chunk if self.tokenizers.sound is None else min(chunk, 128)  # recordings are large
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
