@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from dragoman.training import Run as Run
     from dragoman.training import average as average
     from dragoman.training import info as info
+    from dragoman.training import merge as merge
     from dragoman.training import remember as remember
     from dragoman.training import train as train
     from dragoman.translation import Translation as Translation
@@ -75,7 +76,7 @@ __all__, _name, _ = lazy_names(
             "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
-        "training": ("Run", "average", "info", "remember", "train"),
+        "training": ("Run", "average", "info", "merge", "remember", "train"),
     },
 )  # fmt: skip
 _former_name = renamed_names(__name__, {"average_run": "average", "describe_model": "info"}, until="0.3")

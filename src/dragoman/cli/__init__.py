@@ -20,13 +20,13 @@ from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.serving import serve
-from dragoman.cli.training import average, demo, prepare, train
+from dragoman.cli.training import average, demo, merge, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
-    average, info, plot, bundle, import_model, settings, serve, demo,
+    average, merge, info, plot, bundle, import_model, settings, serve, demo,
 )  # fmt: skip
 
 
