@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -112,10 +112,10 @@ class Translating:
         both = Direction.RIGHT_TO_LEFT in self.directions
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
 
-        def translated(sources: list[str]) -> list[tuple[str, bool]]:
+        def translated(sources: list[Any]) -> list[tuple[str, bool]]:
             return [(one.text, one.finished) for one in translator.translate_with(sources, options)]
 
-        found = world.split(data.dev_source[:most], translated)
+        found = world.split(data.dev_inputs(most), translated)
         lines = [text for text, _ in found]
         bleu = dev_bleu(config)
         names = [name for name in self.metrics if name != "loss"]
