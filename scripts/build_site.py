@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import api_reference
+import glossary
 import settings_page
 import yaml
 from latex2mathml.converter import convert
@@ -108,6 +109,8 @@ def site_page(text: str, page: str, language: str, english: str) -> str:
     text = re.sub(r"^\[(?:中文|English)\]\([^)]*\)\n\n", "", text, count=1, flags=re.MULTILINE)
     if language == "zh":
         text = text.replace("(../images/", "(images/")
+    if glossary.CHAPTER.match(page):
+        text = glossary.with_links(text, glossary.terms(DOCS / language / "glossary.md"), "glossary.md")
     return f"---\ntwin: {twin}\n---\n\n{with_formulas(with_anchors(text, anchors(english)))}"
 
 
@@ -196,13 +199,18 @@ def searchable(text: str) -> str:
     return CHINESE.sub(beginnings, plain)
 
 
-def finish(site: Path, language: str) -> None:
+def finish(site: Path, part: str) -> None:
     """Let the search find Chinese words, the interface be Chinese, and long dotted names break at their dots."""
     index = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    explained = {}
+    for term in glossary.terms(DOCS / part / "glossary.md") if part in LANGUAGES else []:
+        where = address(term.page, part).removeprefix("zh/") + "#" + term.section
+        explained[where] = f"{explained.get(where, '')} {term.word} {term.other}"
     for item in index["items"]:
-        item["text"] = searchable(f"{item['title']} {item['text']}")
+        # What stands first counts most, after titles: the words that a section explains.
+        item["text"] = searchable(f"{explained.get(item['location'], '')} {item['title']} {item['text']}")
     (site / "search.json").write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
-    if language == "zh":
+    if part == "zh":
         (script,) = site.glob("assets/javascripts/bundle.*.js")
         text = script.read_text(encoding="utf-8")
         for known, chinese in SCRIPT.items():

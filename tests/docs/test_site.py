@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +16,11 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from browsing import find_browser, launch, watched
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+sys.path.append(str(ROOT / "scripts"))
+glossary = importlib.import_module("glossary")
 
 PROGRAM = find_browser()
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium")
@@ -89,6 +96,44 @@ def test_no_page_names_a_file_of_another_host(site: Path) -> None:
         assert loaded == [], path
 
 
+def test_the_first_use_of_a_word_leads_to_the_glossary(site: Path) -> None:
+    """In each chapter, in both languages; and where a word is explained stands its name in the other language too."""
+    for language in ("en", "zh"):
+        known = glossary.terms(DOCS / language / "glossary.md")
+        assert len(known) > 40
+        for chapter in sorted((DOCS / language).glob("[01]*.md")):
+            text = chapter.read_text(encoding="utf-8")
+            where = ("zh" if language == "zh" else "en") + f"/{chapter.stem}/index.html"
+            linked = re.findall(r'class="term" href="[^"]*#([\w-]+)"', (site / where).read_text(encoding="utf-8"))
+            assert len(linked) == len(set(linked))
+            assert len(linked) >= 2
+            for term in known:
+                if term.page == chapter.stem:
+                    assert any(term.pattern.search(piece) for _, piece in glossary.prose(text)), (chapter, term.word)
+                    assert language == "en" or term.other.lower() in text.lower(), (chapter.stem, term.other)
+
+
+def test_both_glossaries_have_the_same_words_and_places() -> None:
+    here, there = (glossary.terms(DOCS / language / "glossary.md") for language in ("en", "zh"))
+    assert [(one.anchor, one.word, one.page, one.section) for one in here] == [
+        (one.anchor, one.other, one.page, one.section) for one in there
+    ]
+
+
+def test_a_link_to_the_glossary_replaces_prose_only() -> None:
+    known = [
+        glossary.Term("layer-norm", "layer norm", "层归一化", "08", "x"),
+        glossary.Term("head", "head", "头", "06", "x"),
+    ]
+    text = "# head\n\n`head` and [head](x.md), **layer\nnorms** of heads, head\n"
+    linked = glossary.with_links(text, known, "glossary.md")
+    assert linked == (
+        "# head\n\n`head` and [head](x.md), "
+        '**<a class="term" href="glossary.md#layer-norm" title="层归一化">layer\nnorms</a>** of '
+        '<a class="term" href="glossary.md#head" title="头">heads</a>, head\n'
+    )
+
+
 def test_formulas_are_mathml_without_what_could_not_be_read(site: Path) -> None:
     for page in ("en/06-attention", "zh/06-attention", "en/10-training", "zh/11-search"):
         text = (site / page / "index.html").read_text(encoding="utf-8")
@@ -159,16 +204,19 @@ def search(page: Page, query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("start", "query", "expected"),
     [
-        ("zh/", "层归一化", "zh/08-encoder/"),
-        ("", "temperature", "en/11-search/"),
+        ("zh/", "位置编码", "zh/05-embedding-and-positions/#a-clock-with-many-hands"),
+        ("zh/", "困惑度", "zh/02-markov-models/#the-probability-of-a-sentence"),
+        ("zh/", "束搜索", "zh/11-search/#beam-search"),
+        ("", "teacher forcing", "en/09-decoder/#shifted-right"),
+        ("", "positional encoding", "en/05-embedding-and-positions/#a-clock-with-many-hands"),
+        ("", "temperature", "en/11-search/#sampling"),
     ],
 )
 def test_the_search_finds_the_page_that_explains_it(
     browser: Browser, address: str, start: str, query: str, expected: str
 ) -> None:
     with watched(browser, address + start) as shown:
-        first = search(shown, query)[0]
-        assert first.startswith((expected, expected.replace(expected.split("/")[-2], "glossary")))
+        assert search(shown, query)[0] == expected
         if start:
             assert "results" not in shown.evaluate(SHADOW_TEXT)
 
