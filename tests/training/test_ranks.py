@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ import torch
 from dragoman.config import ModelConfig, TrainConfig, TrainingConfig, write_toml
 from dragoman.data import TokenStore
 from dragoman.distributed import ALONE, RankError, World, join_world
-from dragoman.fast import module_hidden
 from dragoman.models import build_model, load_pretrained
 from dragoman.runs.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.sequences import Direction
@@ -135,7 +133,7 @@ def gradients_of_updates(
     )).double()  # fmt: skip
     settings, told = TrainingConfig(label_smoothing=0.1), []
     task = Translating((Direction.LEFT_TO_RIGHT, Direction.RIGHT_TO_LEFT))
-    ways = {"autocast": nullcontext, "hidden": partial(module_hidden, model), "report": told.append}
+    ways = {"autocast": nullcontext, "report": told.append}
     made, found = Gradients(model, task, settings, world, **ways), []
     for update, count in enumerate((5, 2, 1)):
         model.zero_grad(set_to_none=True)

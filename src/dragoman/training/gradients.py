@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.config import TrainingConfig
 from dragoman.data import TokenStore
 from dragoman.distributed import World
-from dragoman.fast.hidden import Hidden
+from dragoman.fast import module_hidden, training_hidden
 from dragoman.losses.loss import LossSums
 from dragoman.training.seeding import seed_all
 from dragoman.training.step import BatchLoss, Sums, accumulate_gradients
@@ -33,7 +34,6 @@ class Gradients:
         settings: of the run.
         world: the processes; micro-batch m of an update is that of process m modulo their number.
         autocast: makes the context that chooses the precision.
-        hidden: stands for the model's own forward pass.
         report: is told what had to be split or left out.
     """
 
@@ -45,12 +45,14 @@ class Gradients:
         world: World,
         *,
         autocast: Callable[[], AbstractContextManager[object]],
-        hidden: Hidden,
         report: Report,
     ) -> None:
         self.model, self.task, self.settings, self.world = model, task, settings, world
         self.device = next(model.parameters()).device
         self._autocast, self._report = autocast, report
+        hidden = training_hidden(model)
+        if settings.compile:
+            hidden = torch.compile(partial(module_hidden, model), dynamic=True)
         self._learner: nn.Module = BatchLoss(model, hidden)
         self._wrapped = world.size == 1
 

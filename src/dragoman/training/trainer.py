@@ -19,13 +19,13 @@ from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
-from dragoman.fast import keep_memory, module_hidden, training_hidden
+from dragoman.fast import keep_memory
 from dragoman.models.pretrained import WEIGHTS
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
 from dragoman.planning import LONG, TimePlan, cheaper_plans
-from dragoman.runs.checkpoint import load_checkpoint, prune, save_checkpoint
+from dragoman.runs.checkpoint import CHECKPOINTS, load_checkpoint, prune, save_checkpoint
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.gradients import Gradients
 from dragoman.training.judging import Judge
@@ -87,16 +87,12 @@ class Trainer:
         self.time: TimePlan | None = None
         self._told = self._began = 0.0
         self._started_at: tuple[int, float] | None = None
-        self.hidden = training_hidden(model)
-        if self.settings.compile:
-            self.hidden = torch.compile(functools.partial(module_hidden, model), dynamic=True)
-        ways = {"autocast": self.autocast, "hidden": self.hidden, "report": log.line}
-        self.gradients = Gradients(model, self.task, self.settings, world, **ways)
+        self.gradients = Gradients(model, self.task, self.settings, world, autocast=self.autocast, report=log.line)
 
     @property
     def checkpoints(self) -> Path:
         """Where checkpoints lie."""
-        return self.directory / "checkpoints"
+        return self.directory / CHECKPOINTS
 
     @property
     def last_step(self) -> int:
