@@ -86,6 +86,11 @@ def translate(
         int | None,
         typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
+    ] = None,
+    part_lines: Annotated[int, typer.Option(help="Lines that a worker takes at a time.", min=1)] = 10_000,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -104,6 +109,13 @@ def translate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
+    if workers is not None:
+        columns = {"scores": scores, "as_json": as_json}
+        refused = {"TEXT": text, "--nbest": nbest, "--alignments": alignments or words, "--adapter": adapter}
+        chosen = decoding_settings(settings, named)
+        many = {"workers": workers, "part_lines": part_lines, "threads": threads or 1, "prefix": argument_text(prefix)}
+        _bulk([model, *(ensemble or [])], input_, output, refused, settings=chosen, columns=columns, **many, **how)
+        return
     opened = open_translator if adapter is None else partial(_adapted, adapter)
     translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
@@ -121,6 +133,28 @@ def translate(
                 stream.write(line + "\n")
             if number % chunk == 0:
                 stream.flush()
+
+
+def _bulk(models: list[Path], source: Path | None, output: Path | None, refused: dict[str, Any], **how: Any) -> None:
+    """Translate a file in several processes, and tell what has no translation."""
+    from dragoman.bulk import translate_file
+    from dragoman.errors import ConfigError
+
+    if source is None or output is None:
+        hint = "give --input FILE and --output FOLDER (or a file name with a suffix)"
+        raise ConfigError("several workers translate a file into files", hint=hint)
+    if found := [name for name, value in refused.items() if value]:
+        raise ConfigError("several workers print one line for each", found=", ".join(found), hint="leave it out")
+    result = translate_file(models, source, output, report=tell, **how)
+    kept = f", {result.kept:,} of them done before" if result.kept else ""
+    tell(f"{result.lines:,} lines{kept}, in {result.path}")
+    for problem in result.problems[:10]:
+        tell(f"line {problem.line:,} has no translation: {problem.reason}")
+    if len(result.problems) > 10:
+        tell(f"... and {len(result.problems) - 10:,} more lines; {result.path} has all in *.problems.jsonl")
+    if result.left_out:
+        tell(f"left out: parts {', '.join(map(str, result.left_out))}; the same call tries them again")
+        raise typer.Exit(1)
 
 
 def _adapted(
