@@ -109,8 +109,10 @@ def main(arguments: Sequence[str]) -> None:
 
         cut = sentencepiece.SentencePieceProcessor(model_file=str(folder / "theirs" / "source.spm"))
         ours = dragoman.Translator.from_pretrained(folder / "ours", device="cpu", precision="int8")
-        peers = {f"ctranslate2, {kind}": ctranslate2.Translator(str(folder / "peer"), compute_type=kind, intra_threads=1)
-                 for kind in ("int8", "float32")}  # fmt: skip
+        peers = {}
+        for kind in ("int8", "float32"):
+            peer = ctranslate2.Translator(str(folder / "peer"), compute_type=kind, intra_threads=1)
+            peers[f"ctranslate2, {kind}"] = peer
         limits = {"min_length": LENGTH, "max_length": LENGTH}
         for count in (1, 32):
             lines = texts(count)
