@@ -15,10 +15,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
-from rows import compare, print_row
+from rows import Run, compare, print_row
 
 TOKENS, LENGTH, BEAM = 58_101, 24, 4
 SYLLABLES = ("ka", "lo", "mi", "ne", "ru", "sa", "to", "vi", "wu", "be", "di", "scho", "eau", "pra", "gli", "zu")
@@ -117,10 +118,10 @@ def main(arguments: Sequence[str]) -> None:
         for count in (1, 32):
             lines = texts(count)
             tokens = [[*cut.encode(line, out_type=str), "</s>"] for line in lines]
-            runs = {"dragoman, int8": lambda lines=lines: ours.translate(lines, **limits)}
+            runs: dict[str, Run] = {"dragoman, int8": partial(ours.translate, lines, **limits)}
             for kind, peer in peers.items():
-                runs[kind] = lambda peer=peer, tokens=tokens: peer.translate_batch(
-                    tokens, beam_size=BEAM, min_decoding_length=LENGTH, max_decoding_length=LENGTH
+                runs[kind] = partial(
+                    peer.translate_batch, tokens, beam_size=BEAM, min_decoding_length=LENGTH, max_decoding_length=LENGTH
                 )
             for what, timing in compare(runs, budget=budget / 2).items():
                 print_row("imported", {"texts": count, "what": what, **timing})
