@@ -24,8 +24,8 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Before", "BeforeValidator", "Bounds", "ConfigDict", "dict", "dict.fromkeys", "Field", "float", "frozenset",
-    "get_args", "lazy_names", "len", "Like",
+    "Before", "BeforeValidator", "Bounds", "ConfigDict", "dict", "dict.fromkeys", "FailFast", "Field", "float",
+    "frozenset", "get_args", "lazy_names", "len", "Like",
     "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "renamed_names", "set", "sorted",
     "str.maketrans", "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
 }  # fmt: skip

@@ -127,6 +127,7 @@ class Registry:
 
     Args:
         settings: with the models.
+        may_be_empty: whether a service without models is one.
 
     Attributes:
         models: by name.
@@ -137,8 +138,8 @@ class Registry:
         ModelError: a directory holds no encoder-decoder.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
-        if not settings.models:
+    def __init__(self, settings: ServeSettings, *, may_be_empty: bool = False) -> None:
+        if not settings.models and not may_be_empty:
             raise ConfigError("there is no model to serve", hint="name model directories: dragoman serve runs/demo")
         self.settings = settings
         self.models = self._made()

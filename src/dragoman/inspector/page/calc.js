@@ -117,7 +117,14 @@ function linearOf(trace, node, head, row, column) {
   if (turned) {
     return { lines: [...lines, line(t("turned"), num(traced, 5))], terms: terms("x · W", x, w, ["x", "W"], 16), traced };
   }
-  return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced };
+  return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced, slack: weight.half ? slackOf(x, w) : 0 };
+}
+
+/** How far rounding of W to half precision may take a sum of products. */
+function slackOf(x, w) {
+  let sum = 0;
+  for (let at = 0; at < x.length; at++) sum += Math.abs(x[at] * w[at]);
+  return sum * 2 ** -11;
 }
 
 function addOf(trace, node, row, column) {
@@ -135,7 +142,7 @@ function embedOf(trace, node, row, column) {
   }
   const ids = trace.node(node.inputs[0])?.picked;
   const value = ids && trace.array(node.parameters[0]) ? trace.at(node.parameters[0], ids[row], column) : undefined;
-  return value === undefined ? { lines: [line(t("noParameters"), "")], traced } : { lines: [line(`E[${ids[row]}, ${column}]`, num(value, 5))], computed: value, traced };
+  return value === undefined ? { lines: [line(t("noParameters"), "")], traced } : { lines: [line(`E[${ids[row]}, ${column}]`, num(value, 5))], computed: value, traced, slack: trace.array(node.parameters[0]).half ? Math.abs(value) * 2 ** -11 : 0 };
 }
 
 function positionOf(trace, node, row, column) {
