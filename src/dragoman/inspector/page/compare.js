@@ -5,6 +5,7 @@ import { button, h, num, shown } from "./dom.js";
 import { isLive } from "./live.js";
 import { set, state } from "./state.js";
 import { nameOf, t } from "./texts.js";
+import { told } from "./words.js";
 
 const LEAST = 1e-5;
 
@@ -22,7 +23,7 @@ function outputs(trace, against) {
   const row = (letter, name, search, text, sum) => h("tr", {}, h("th", { scope: "row" }, `${letter}: ${name}`), h("td", {}, search), h("td", { dir: "auto", class: "words" }, text), h("td", {}, num(sum)));
   return h("div", { class: "scroll" }, h("table", { id: "outputs" }, h("caption", {}, t("bothOutputs")),
     h("tr", {}, [t("system"), t("search"), t("output"), t("sum")].map((name) => h("th", { scope: "col" }, name))),
-    row("A", record.model.name, record.search.name, record.output.text, total), row("B", otherName(against), against.search, against.output.text, against.sum)));
+    row("A", record.model.name, told(record.search.name), record.output.text, total), row("B", otherName(against), told(against.search), against.output.text, against.sum)));
 }
 
 function verdict(trace, against) {
@@ -35,7 +36,7 @@ function verdict(trace, against) {
   else {
     const node = trace.node(first.stage);
     const text = first.largest === null ? t("otherShape") : t("firstPart", num(first.largest, 5), num(first.one, 5), num(first.other, 5), percentOf(first));
-    lines.push(h("p", { id: "first", class: "badge" }, t("numbersPart"), " ", opener(trace, first, node), ": ", text));
+    lines.push(h("p", { id: "first", class: "badge" }, t("numbersPart"), " ", opener(trace, first, node), " ", text));
   }
   return lines;
 }

@@ -4,12 +4,13 @@ import { drawAsk, drawPresets } from "./ask.js";
 import { isDark } from "./colors.js";
 import { drawCompare } from "./compare.js";
 import { inPage } from "./data.js";
-import { button, h } from "./dom.js";
+import { button, h, saveDrawn } from "./dom.js";
 import { drawEmbeddings } from "./embeddings.js";
 import { drawHeads } from "./heads.js";
 import { drawJudging } from "./judging.js";
 import { about, ask, fetchAhead, isLive } from "./live.js";
 import { drawMap, NARROW } from "./map.js";
+import { pictureOf } from "./picture.js";
 import { body } from "./question.js";
 import { drawQuiz, forgetAnswers } from "./quiz.js";
 import { drawSearch } from "./search.js";
@@ -196,6 +197,7 @@ byId("interface-language").addEventListener("click", () => {
   keep("inspector-language", lang());
   draw();
 });
+byId("picture").addEventListener("click", () => saveDrawn(pictureOf(byId("view")), `${viewNow()}.svg`));
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   byId("view").focus();

@@ -5,6 +5,7 @@ import { isLive } from "./live.js";
 import { pathIds } from "./question.js";
 import { set, state } from "./state.js";
 import { t } from "./texts.js";
+import { told } from "./words.js";
 
 const COLUMN = 128;
 const ROW = 26;
@@ -73,7 +74,7 @@ function candidate(beam, event) {
   const force = isLive() ? button(t("forceThis"), () => set({ forced: pathIds(beam, event).join("."), prefix: "", stage: "" }), { key: "force" }) : null;
   return h("div", { class: "row" }, h("dl", { class: "about", id: "candidate" }, line(t("candidate"), `${event.id} “${shown(event.piece)}”`),
     line(t("parent"), parent ? `${parent.id} “${shown(parent.piece)}”` : "<s>"), line(t("sum"), `${before}${num(event.sum)}`),
-    line(t("score"), arithmetic(event)), line(t("fate"), t(event.fate)), line(t("why"), h("span", { lang: "en" }, event.why))), force);
+    line(t("score"), arithmetic(event)), line(t("fate"), t(event.fate)), line(t("why"), told(event.why))), force);
 }
 
 function greedyNote(trace) {
@@ -145,8 +146,8 @@ export function drawSearch(trace) {
   const best = h("div", { class: "scroll" }, h("table", {}, h("caption", {}, t("finalSet")),
     h("tr", {}, [t("text"), t("sum"), t("length"), t("score")].map((name) => h("th", { scope: "col" }, name))),
     beam.final.map((row) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, row.text), h("td", {}, num(row.sum)), h("td", {}, `${row.length}`), h("td", {}, arithmetic(row))))));
-  return [h("p", { class: "place", lang: "en" }, `${search.name}: ${search.formula}`),
+  return [h("p", { class: "place" }, `${told(search.name)}: ${told(search.formula)}`),
     h("div", { class: "row" }, button(t("allCandidates"), () => set({ show: state.show ? 0 : 1 }), { "aria-pressed": String(Boolean(state.show)), key: "all" }),
       button(t("saveSvg"), () => saveSvg(picture, "beam.svg"))),
-    h("div", { class: "scroll" }, picture), candidate(beam, chosen), greedyNote(trace), best, h("p", { lang: "en" }, t("stop", beam.stop)), samplingView(trace)];
+    h("div", { class: "scroll" }, picture), candidate(beam, chosen), greedyNote(trace), best, h("p", {}, t("stop", told(beam.stop))), samplingView(trace)];
 }

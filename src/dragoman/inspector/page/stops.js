@@ -28,6 +28,26 @@ function find(trace) {
   };
 }
 
+/** The step at which the best text gains most on greedy's, and both candidates there; null if they cannot be followed. */
+function turningStep(trace, best, last) {
+  const { beam, output } = trace.record;
+  const greedy = [];
+  for (let at = last; at; at = beam.events.find(({ id }) => id === at.parent)) greedy.unshift(at);
+  const own = [];
+  for (const id of [...best.ids, output.pieces.at(-1).id]) {
+    const parent = own.at(-1)?.id ?? null;
+    const next = beam.events.find((event) => event.parent === parent && event.token === id);
+    if (!next) return null;
+    own.push(next);
+  }
+  let found = null;
+  for (let at = 1; at < Math.min(own.length, greedy.length); at++) {
+    const gain = own[at].log_probability - greedy[at].log_probability;
+    if (gain > (found?.gain ?? 0)) found = { step: at + 1, gain, mine: own[at], theirs: greedy[at] };
+  }
+  return found;
+}
+
 /** The stops that this record can answer; each is {question, answer, show}. */
 export function stopsOf(trace) {
   const found = find(trace);
@@ -112,8 +132,12 @@ export function stopsOf(trace) {
     if (!last || last.sum >= best.sum - 1e-6) return say("Here it did not: both write the same text, or greedy's is as likely.", "这里没有：两者写出相同的译文，或贪心的同样可能。");
     const [first, other] = [beam.events.find(({ id }) => id === beam.greedy_events[0]), best.ids[0]];
     const mine = beam.events.find(({ step, token }) => step === 1 && token === other);
-    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}. Likelier is not better: the probability is the model's opinion, and the two may be wrong alike.`,
-      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。更可能不等于更好：概率只是模型的看法。`);
+    const turn = turningStep(trace, best, last);
+    const why = turn && say(
+      ` What decides is step ${turn.step}: after its own beginning the model is sure of “${shown(turn.mine.piece)}” (${percent(Math.exp(turn.mine.log_probability))}), after greedy's of “${shown(turn.theirs.piece)}” only by ${percent(Math.exp(turn.theirs.log_probability))}: it has met the one more often in training. That says what usually follows, not what the source says.`,
+      `决定在第 ${turn.step} 步：在自己的开头之后，模型对“${shown(turn.mine.piece)}”有 ${percent(Math.exp(turn.mine.log_probability))} 的把握；在贪心的开头之后，对“${shown(turn.theirs.piece)}”只有 ${percent(Math.exp(turn.theirs.log_probability))}：训练中前者更常见。这说明通常接什么，而不是原文说了什么。`);
+    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}.${why ?? ""} Likelier is not better: the sum is the model's habit, not the truth. Read both against the source.`,
+      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。${why ?? ""}更可能不等于更好：和只是模型的习惯，不是事实。请对照原文读两者。`);
   }, { view: "search" });
 
   stop(steps.length, say("Where was the model least sure?", "模型在哪里最没有把握？"), () => {
