@@ -6,7 +6,7 @@ import { changes, NOTHING } from "./question.js";
 import { set, state } from "./state.js";
 import { nameOf, t } from "./texts.js";
 
-const WAIT = 220; // milliseconds after the last letter
+const WAIT = 120; // milliseconds after the last letter
 let timer = 0;
 let offer = { models: [], systems: [], limits: { beam_size: 16, characters: 10_000 } };
 
