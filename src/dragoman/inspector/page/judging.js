@@ -43,6 +43,6 @@ export function drawJudging(trace) {
       h("div", { class: "scroll" }, h("table", {}, covered.map((value, at) => h("tr", { class: value < 0.2 || value > 2 ? "unsure" : "" },
         h("th", { scope: "row" }, shown(record.source.pieces[at]?.text ?? "<pad>")), h("td", {}, num(value, 2)), h("td", {}, bar(value))))))) : null,
     h("section", {}, h("h2", {}, t("reference")), record.reference ? stepTable(record.reference.text, record.reference.steps) : h("p", {}, t(isLive() ? "typeReference" : "noReference")),
-      record.verdict ? h("p", { class: "place" }, `${t("verdict")}: ${verdictOf(record.verdict)}`) : null),
+      record.verdict ? h("p", { class: "place" }, t("verdictIs", verdictOf(record.verdict))) : null),
   ];
 }

@@ -69,7 +69,7 @@ export function arithmetic({ sum, divisor, added, score }) {
 function candidate(beam, event) {
   if (!event) return null;
   const parent = beam.events.find(({ id }) => id === event.parent);
-  const before = parent ? `${num(parent.sum)} + ${num(event.log_probability)} = ` : "";
+  const before = parent ? `${num(parent.sum)} ${event.log_probability < 0 ? "−" : "+"} ${num(Math.abs(event.log_probability))} = ` : "";
   const line = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   const force = isLive() ? button(t("forceThis"), () => set({ forced: pathIds(beam, event).join("."), prefix: "", stage: "" }), { key: "force" }) : null;
   return h("div", { class: "row" }, h("dl", { class: "about", id: "candidate" }, line(t("candidate"), `${event.id} “${shown(event.piece)}”`),
