@@ -23,7 +23,6 @@ import httpx
 import pytest
 
 from dragoman.serving.assembly import make_app
-from dragoman.serving.guard import Guard
 from dragoman.serving.server import run_server
 from dragoman.serving.settings import ServeSettings
 from dragoman.translation import Scheduler
@@ -41,8 +40,8 @@ class Served:
         client: of it.
     """
 
-    def __init__(self, settings: ServeSettings, guard: Guard | None = None) -> None:
-        self.guard = guard or make_app((), settings)
+    def __init__(self, settings: ServeSettings) -> None:
+        self.guard = make_app((), settings)
         self.address = ""
         self._ready: queue.Queue[str] = queue.Queue()
         self._thread = threading.Thread(target=self._run, daemon=True)
