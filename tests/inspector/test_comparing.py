@@ -1,4 +1,4 @@
-"""Two systems side by side: equal numbers where they are the same, the first stage where they part, int8 as engines do."""
+"""Two systems side by side: equal where they are the same, the first stage where they part, int8 as in the engines."""
 
 from __future__ import annotations
 
