@@ -45,7 +45,7 @@ function turningStep(trace, best, last) {
   let found = null;
   for (let at = 1; at < Math.min(own.length, greedy.length); at++) {
     const gain = own[at].log_probability - greedy[at].log_probability;
-    if (gain > (found?.gain ?? 0)) found = { step: at + 1, gain, mine: own[at], theirs: greedy[at] };
+    if (gain > (found?.gain ?? 0)) found = { step: at + 1, gain, mine: own[at], theirs: greedy[at], before: [own[at - 1], greedy[at - 1]] };
   }
   return found;
 }
@@ -145,10 +145,10 @@ export function stopsOf(trace) {
     const mine = beam.events.find(({ step, token }) => step === 1 && token === other);
     const turn = turningStep(trace, best, last);
     const why = turn && say(
-      ` What decides is step ${turn.step}: after its own beginning the model is sure of “${shown(turn.mine.piece)}” (${percent(Math.exp(turn.mine.log_probability))}), after greedy's of “${shown(turn.theirs.piece)}” only by ${percent(Math.exp(turn.theirs.log_probability))}: it has met the one more often in training. That says what usually follows, not what the source says.`,
-      `决定在第 ${turn.step} 步：在自己的开头之后，模型对“${shown(turn.mine.piece)}”有 ${percent(Math.exp(turn.mine.log_probability))} 的把握；在贪心的开头之后，对“${shown(turn.theirs.piece)}”只有 ${percent(Math.exp(turn.theirs.log_probability))}：训练中前者更常见。这说明通常接什么，而不是原文说了什么。`);
-    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}.${why ?? ""} Likelier is not better: the sum is the model's habit, not the truth. Read both against the source.`,
-      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。${why ?? ""}更可能不等于更好：和只是模型的习惯，不是事实。请对照原文读两者。`);
+      ` What decides is step ${turn.step}: after “${shown(turn.before[0].piece)}” the model gives “${shown(turn.mine.piece)}” ${percent(Math.exp(turn.mine.log_probability))}, after greedy's “${shown(turn.before[1].piece)}” it gives “${shown(turn.theirs.piece)}” only ${percent(Math.exp(turn.theirs.log_probability))}. Such shares are habits of the training texts: they say what usually follows, not what the source says.`,
+      `决定在第 ${turn.step} 步：在“${shown(turn.before[0].piece)}”之后，模型给“${shown(turn.mine.piece)}” ${percent(Math.exp(turn.mine.log_probability))}；在贪心的“${shown(turn.before[1].piece)}”之后，给“${shown(turn.theirs.piece)}”只有 ${percent(Math.exp(turn.theirs.log_probability))}。这样的份额是训练文本的习惯：它说明通常接什么，而不是原文说了什么。`);
+    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}.${why ?? ""} Likelier is not better: read both against the source.`,
+      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。${why ?? ""}更可能不等于更好：请对照原文读两者。`);
   }, { view: "search" });
 
   stop(record.model.family === "transformer", say("How do the systems differ?", "各个系统有何不同？"), () => systemsAnswer(trace), { view: "compare", ...(isLive() && !state.against ? { against: "marian" } : {}) });
