@@ -36,7 +36,8 @@ def compared(one: Inspection, ask: Callable[[tuple[int, ...] | None], Inspection
     shown = one.record["decoder_input"]["pieces"][1:] if one.record["decoder_input"] else []
     own = free.record["decoder_input"]["pieces"][1:] if free.record["decoder_input"] else []
     forced = free
-    if shown and [piece["text"] for piece in shown] != [piece["text"] for piece in own]:
+    pair = one.record["model"]["family"] == "transformer"  # others have no target that could be given
+    if pair and shown and [piece["text"] for piece in shown] != [piece["text"] for piece in own]:
         ids = tuple(piece["id"] for piece in shown)
         known = free.record["model"]["sizes"].get("target_vocab", 0)
         forced = ask(ids) if not known or max(ids) < known else free

@@ -33,6 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+AFTER_PAGE = 1.5  # seconds in which the page is fetched; loading PyTorch would keep it waiting
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -100,7 +101,7 @@ def make_inspector(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opening = asyncio.create_task(subjects.open_first())  # while the browser fetches the page
+        opening = asyncio.create_task(subjects.open_first(AFTER_PAGE))
         yield
         opening.cancel()
 

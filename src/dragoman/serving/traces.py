@@ -27,7 +27,7 @@ class Subjects(Protocol):
     """Models that are looked into, by name."""
 
     def described(self) -> list[dict[str, Any]]:
-        """Return name, and languages, of each."""
+        """Return name, family and languages of each."""
         ...
 
     def use(self, name: str) -> contextlib.AbstractAsyncContextManager[Translator | Path]:
@@ -50,9 +50,12 @@ class Served:
         self._registry = registry
 
     def described(self) -> list[dict[str, Any]]:
-        """Return name and languages of each."""
+        """Return name, family and languages of each."""
         models = self._registry.models.values()
-        return [{"name": model.name, "source": model.source, "target": model.target} for model in models]
+        return [
+            {"name": model.name, "family": "transformer", "source": model.source, "target": model.target}
+            for model in models
+        ]
 
     @contextlib.asynccontextmanager
     async def use(self, name: str) -> AsyncIterator[Translator | Path]:
@@ -88,10 +91,10 @@ class Directories:
             while name in self._paths:
                 name = f"{base}-{len(self._paths) + 1}"
             self._paths[name] = path
-            self._told.append({"name": name, **_languages(path)})
+            self._told.append({"name": name, **_facts(path)})
 
     def described(self) -> list[dict[str, Any]]:
-        """Return name and languages of each."""
+        """Return name, family and languages of each."""
         return self._told
 
     @contextlib.asynccontextmanager
@@ -110,23 +113,24 @@ class Directories:
                 self._opened[name] = await asyncio.to_thread(_open, self._paths[name], self._device)
         yield self._opened[name]
 
-    async def open_first(self) -> None:
-        """Open the first model, so that whoever asks first does not wait for PyTorch; what is wrong is told then."""
+    async def open_first(self, seconds: float) -> None:
+        """Open the first model after a while, for whoever asks later; what is wrong with it is told then."""
+        await asyncio.sleep(seconds)
         with contextlib.suppress(Exception):
             async with self.use(next(iter(self._paths))):
                 pass
 
 
-def _languages(path: Path) -> dict[str, Any]:
+def _facts(path: Path) -> dict[str, Any]:
     from dragoman.models.description import CONFIG, read_config
 
     if not (path / CONFIG).exists():
         from dragoman.markov import is_markov
 
         if is_markov(path):
-            return {"source": None, "target": None}
-    languages = read_config(path)[2]
-    return {"source": languages.source, "target": languages.target}
+            return {"family": "markov", "source": None, "target": None}
+    config, _, languages = read_config(path)
+    return {"family": config.family, "source": languages.source, "target": languages.target}
 
 
 def _open(path: Path, device: str) -> Translator | Path:

@@ -47,15 +47,18 @@ function form() {
   const conventions = offer.systems.filter((name) => !["greedy", "int8"].includes(name)).map((name) => [name, name]);
   const models = offer.models.map(({ name }) => [name, name]);
   const open = changes().some(({ name }) => !["target", "against", "off", "forced"].includes(name));
+  // Only what translates has a target, and only it a batch with padding; gaps are filled without a search.
+  const { family } = offer.models.find(({ name }) => name === state.model) ?? offer.models[0] ?? { family: "transformer" };
+  const [pair, searches] = [family === "transformer", family !== "masked"];
   const beam = h("label", { class: "field short" }, t("ask_beam"), h("input", {
     type: "number", id: "ask-beam", min: 1, max: offer.limits.beam_size, value: state.beam || "", placeholder: t("own"),
     onchange: (event) => set({ beam: Math.max(0, Math.min(offer.limits.beam_size, Math.floor(Number(event.target.value)) || 0)) }),
   }));
   return h("form", { id: "ask-form", onsubmit: (event) => event.preventDefault() },
-    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, field("text", { class: "field long" }), field("target")),
-    h("details", { open }, h("summary", {}, t("whatIf")), h("div", { class: "fields" }, field("prefix"), field("beside"), beam,
+    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, field("text", { class: "field long" }), pair ? field("target") : null),
+    h("details", { open }, h("summary", {}, t("whatIf")), h("div", { class: "fields" }, pair ? [field("prefix"), field("beside")] : null, searches ? beam : null,
       select("convention", conventions, t("ask_convention"), t("own")), select("precision", [["int8", "int8"]], t("ask_precision"), "float32"),
-      select("against", others(), t("ask_against"), t("nobody")), box("causal"), box("padding"))));
+      select("against", others(), t("ask_against"), t("nobody")), box("causal"), pair ? box("padding") : null)));
 }
 
 function keyForm(problem) {
@@ -82,7 +85,7 @@ let drawnFor = "";
 /** Draw the bar; fields are made anew only where the words or the offer changed. */
 export function drawAsk(place, { about, trace, problem, busy, lang }) {
   if (about) offer = about;
-  const now = `${lang} ${JSON.stringify(offer)}`;
+  const now = `${lang} ${state.model} ${JSON.stringify(offer)}`;
   if (now !== drawnFor) {
     drawnFor = now;
     place.replaceChildren(form(), h("div", { id: "ask-changes", class: "row" }), h("div", { id: "ask-told" }));
@@ -91,9 +94,12 @@ export function drawAsk(place, { about, trace, problem, busy, lang }) {
     const input = document.getElementById(`ask-${name}`);
     if (input && document.activeElement !== input && input.value !== state[name]) input.value = state[name];
   }
-  for (const name of ["causal", "padding"]) document.getElementById(`ask-${name}`).checked = Boolean(state[name]);
+  for (const name of ["causal", "padding"]) {
+    const mark = document.getElementById(`ask-${name}`);
+    if (mark) mark.checked = Boolean(state[name]);
+  }
   const beam = document.getElementById("ask-beam");
-  if (document.activeElement !== beam) beam.value = state.beam || "";
+  if (beam && document.activeElement !== beam) beam.value = state.beam || "";
   const made = changes();
   document.getElementById("ask-changes").replaceChildren(...made.map((one) => chip(one, trace)),
     ...(made.length > 1 ? [button(t("undoAll"), () => set(NOTHING), { class: "chip" })] : []));
