@@ -108,8 +108,26 @@ def inspect(
     off = tuple((name, int(head)) for name, head in heads_off)
     changes = Changes(off, causal_mask, padding_mask, convention, precision)
     question = Question(text, _ids(target), _ids(prefix), beside, changes, options, views)
-    if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
-        model = Translator.from_pretrained(model, device=device, engine="module")
+    return _with_presets(_opened(model, device), question, against, presets=presets, device=device)
+
+
+def _opened(model: Translator | str | Path, device: str) -> Translator | Path:
+    if isinstance(model, Translator):
+        return model
+    path = Path(model)
+    return (
+        Translator.from_pretrained(path, device=device, engine="module") if family_of(path) == "transformer" else path
+    )
+
+
+def _with_presets(
+    model: Translator | Path,
+    question: Question,
+    against: Translator | str | Path | None,
+    *,
+    presets: bool,
+    device: str,
+) -> Inspection:
     found = inspected(model, question, against, device=device)
     if not presets or not isinstance(model, Translator):
         return found
@@ -129,6 +147,7 @@ def inspected(
     if against is None:
         return found
     other, asked = other_of(model, question, against)
+    other = _opened(other, device)
 
     def ask(target: tuple[int, ...] | None) -> Inspection:
         return _inspected(other, replace(asked, target=target, views=False), device)
@@ -138,12 +157,11 @@ def inspected(
 
 
 def _inspected(model: Translator | str | Path, question: Question, device: str) -> Inspection:
-    if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
-        model = Translator.from_pretrained(model, device=device, engine="module")
+    model = _opened(model, device)
     if isinstance(model, Translator):
         path = None if model.opened is None else model.opened.directories[0]
         return _finished(*_Translation.of(model, question).record(), path)
-    path = Path(model)
+    path = model
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
         raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(path)} model")
     made = inspect_text(
