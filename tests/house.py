@@ -12,7 +12,7 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspector", "inspection", "training", "runs", "planning", "optimizers",
-    "losses", "fast", "studies", "translation", "language", "memory", "export", "engines", "search", "evaluation",
+    "losses", "fast", "studies", "export", "translation", "language", "memory", "engines", "search", "evaluation",
     "models", "data", "text", "profiles", "markov", "sequences", "nn", "canvas", "config", "files", "given", "shown",
     "events", "errors", "lazy", "pace",
 )  # fmt: skip

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
     from dragoman.events import StopTraining as StopTraining
+    from dragoman.export import export as export
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
@@ -62,6 +63,7 @@ __all__, _name, _ = lazy_names(
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),
         "events": ("StopTraining",),
+        "export": ("export",),
         "language": ("Completer", "Filler", "TextScorer"),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),

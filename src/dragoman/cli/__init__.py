@@ -15,6 +15,7 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
+from dragoman.cli.exporting import export
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.looking import bundle, plot, settings
@@ -25,7 +26,7 @@ from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
-    average, info, plot, bundle, settings, serve, demo,
+    average, info, plot, bundle, export, settings, serve, demo,
 )  # fmt: skip
 
 

@@ -1,0 +1,119 @@
+"""A model written for another program and tried by it: what `dragoman export` does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from dragoman.errors import ConfigError
+from dragoman.export import for_ctranslate2
+from dragoman.export.checking import Check, Loss, Peer, check_lines, compare, loss_of
+from dragoman.export.given import Given, open_given
+from dragoman.export.peers import CTranslate2Peer
+from dragoman.files import make_directory, remove, temporary_sibling, written_as
+from dragoman.pace import silent
+
+Format = Literal["ctranslate2"]
+# How each is written, and what runs it.
+_FORMATS: dict[str, tuple[Callable[[Given, Path, str], None], Callable[[Given, Path, str], Peer]]] = {
+    "ctranslate2": (for_ctranslate2.write, CTranslate2Peer),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model in another program's format.
+
+    Attributes:
+        directory: where it is.
+        format: whose.
+        files: its files -> their bytes.
+        check: how the program's outputs compare with ours; None where it was not tried.
+        loss: what dropping changed; None where nothing was dropped or there was nothing to measure it by.
+        notes: what is otherwise there, in words.
+    """
+
+    directory: Path
+    format: str
+    files: dict[str, int]
+    check: Check | None
+    loss: Loss | None
+    notes: tuple[str, ...]
+
+    def told(self) -> list[str]:
+        """Return what is to be known of it, as lines of text."""
+        found = [f"note: {note}" for note in self.notes]
+        return [*found, *(line for part in (self.loss, self.check) if part is not None for line in part.told())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        parts = {name: None if part is None else dict(vars(part)) for name, part in
+                 (("check", self.check), ("loss", self.loss))}  # fmt: skip
+        return {"directory": str(self.directory), "format": self.format, "files": self.files, **parts,
+                "notes": list(self.notes)}  # fmt: skip
+
+
+def export(
+    model: str | Path,
+    to: str,
+    out: str | Path,
+    *,
+    drop: Sequence[str] = (),
+    quantization: str = "float32",
+    check: bool = True,
+    check_file: str | Path | None = None,
+    report: Callable[[str], None] = silent,
+) -> Exported:
+    """Write a model that translates as another program reads it, and let that program try it.
+
+    Args:
+        model: a run or model directory.
+        to: `ctranslate2`.
+        out: the directory to make.
+        drop: what may be left out of it where the format cannot hold it: `right-to-left`, `matches`, `datastore`.
+        quantization: of weights, for CTranslate2: float32, int8, int8_float32, int8_float16, int16, float16, bfloat16.
+        check: whether the program translates 200 lines, which are compared with our own.
+        check_file: lines to check with; those of the run's held-out pairs if None, and random tokens where it has none.
+        report: takes lines about the progress.
+
+    Raises:
+        ConfigError: the format is unknown, cannot hold the model, `out` is there already, or what writes or checks it
+            is not installed.
+        ModelError: there is no model that translates, or it is damaged.
+        DataError: the lines to check with cannot be read.
+    """
+    out = Path(out)
+    if to not in get_args(Format):
+        raise ConfigError("unknown format", expected=", ".join(get_args(Format)), found=to)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    if quantization not in for_ctranslate2.QUANTIZATIONS or (quantization != "float32" and to == "marian"):
+        expected = ", ".join(for_ctranslate2.QUANTIZATIONS)
+        raise ConfigError("unknown quantization", expected=expected, found=quantization)
+    given = open_given(model, drop)
+    write, peer = _FORMATS[to]
+    make_directory(out.absolute().parent)
+    temporary = temporary_sibling(out.absolute())
+    with suppress(FileNotFoundError):
+        remove(temporary)  # of a process of the same number that was killed
+    try:
+        with written_as(temporary, out):
+            temporary.mkdir()
+            write(given, temporary, quantization)
+        report(f"written for {to}, checking")
+        lines = check_lines(given, check_file) if check else None
+        checked = None if lines is None else compare(given, peer(given, temporary, quantization), lines)
+        lost = None if lines is None else loss_of(given, lines)
+        with suppress(FileNotFoundError):
+            out.rmdir()  # empty, or it was refused
+        os.rename(temporary, out)
+    finally:
+        with suppress(FileNotFoundError):
+            remove(temporary)
+    files = {str(one.relative_to(out)): one.stat().st_size for one in sorted(out.rglob("*")) if one.is_file()}
+    notes = dict.fromkeys((*given.source.notes, *given.target.notes))
+    return Exported(out, to, files, checked, lost, tuple(notes))
