@@ -115,7 +115,8 @@ def _onnxruntime(file: Path, threads: int) -> Graph:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     wanted = {one.name for one in session.get_inputs()}
-    return lambda given: session.run(None, {name: value for name, value in given.items() if name in wanted})
+    run: Any = session.run
+    return lambda given: run(None, {name: value for name, value in given.items() if name in wanted})
 
 
 def _openvino(file: Path, threads: int) -> Graph:

@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection import RankedHypothesis, Trace, explain
+from dragoman.inspection.facts import Text
 from dragoman.inspection.tables import folded
-from dragoman.inspection.trace import Text
 from dragoman.inspection.walk import WIDTH
 from dragoman.language import Completer
 from dragoman.memory import make_datastore
@@ -107,7 +107,12 @@ def test_the_steps_of_a_beam_are_told() -> None:
         assert row[1] == {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}[event.fate]
         assert event.piece in row
         assert (event.parent or row[2]) == row[2]
-        assert float(row[-1]) == pytest.approx(event.score, abs=1e-2)
+        if "=" in row:  # the score as arithmetic: = sum / penalty
+            at = row.index("=")
+            assert float(row[at - 1]) == pytest.approx(event.score, abs=1e-3)
+            assert float(row[at + 1]) == pytest.approx(event.sum, abs=1e-3)
+            assert float(row[at + 1]) / float(row[at + 3]) == pytest.approx(event.score, abs=1e-2)
+        assert any(line.startswith(f"   {row[-1]}  ") for line in lines), "each letter has its reason"
     assert all(cell_len(line) <= WIDTH for line in lines[begin:])
     tree = json.loads("".join(trace.json()))
     assert [one["id"] for one in tree["beam"]] == [event.id for event in trace.beam]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.explain_as import compared_with
 from dragoman.cli.options import Device, Json, argument_text, open_output
 
 if TYPE_CHECKING:
+    from dragoman.canvas import Picture
     from dragoman.inspection import Trace
 
 StageNames = Annotated[
@@ -34,9 +37,44 @@ Src = Annotated[int | None, typer.Option(help="With --config: length of the sour
 Tgt = Annotated[int | None, typer.Option(help="With --config: length of the target.  [default: 10]", min=1)]
 Batch = Annotated[int | None, typer.Option(help="With --config: texts side by side.  [default: 1]", min=1)]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy search.  [default: 1]", min=1)]
-MORE = (
-    "\nMore: --stage NAME (or its beginning, or '*.weights'), --layer N, --head N, --numbers N, --pictures DIR, --json"
-)
+Places = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Work a number out: 'NAME.scores[HEAD,QUERY,KEY]', or 'NAME.norm[POSITION]'; from 0; repeatable.",
+        metavar="PLACE",
+    ),
+]
+WeightNames = Annotated[
+    list[str] | None,
+    typer.Option(help="Show learned matrices: a name, its beginning, or '*.query.weight'; repeatable.", metavar="NAME"),
+]
+StepNumber = Annotated[
+    int | None, typer.Option(help="Only the tensors of this decoding step, from 1, with its cache.", metavar="N", min=1)
+]
+Lang = Annotated[str, typer.Option(help="Tell it in English or Chinese: en, zh.")]
+Target = Annotated[
+    str | None, typer.Option(help="Show the training view of this target, beside the serial one.", metavar="TEXT")
+]
+Layer = Annotated[int | None, typer.Option(help="Only this layer, counted from 0.", metavar="N")]
+Head = Annotated[int | None, typer.Option(help="Only this attention head, counted from 0.", metavar="N")]
+Pictures = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw architecture, positions, masks, attention, norms, logits, beam, embeddings and more.", metavar="DIR"
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Of the pictures: png, svg or pdf.  [default: png; svg where no font has all signs]"),
+]
+MaxLength = Annotated[int | None, typer.Option(help="Pieces of the output at most.", min=1)]
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as", metavar="SYSTEMS",
+        help="Compare with the same weights run as other systems do: annotated,jadore,lsdefine,d2l,marian.",
+    ),
+]  # fmt: skip
 
 
 def explain(
@@ -46,59 +84,83 @@ def explain(
     text: Annotated[
         str | None, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT", show_default=False)
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Show the training view of this target, beside the serial one.", metavar="TEXT")
-    ] = None,
+    target: Target = None,
     stage: StageNames = None,
-    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.", metavar="N")] = None,
-    head: Annotated[int | None, typer.Option(help="Only this attention head, counted from 0.", metavar="N")] = None,
+    layer: Layer = None,
+    head: Head = None,
     numbers: Numbers = None,
-    pictures: Annotated[
-        Path | None, typer.Option(help="Draw positions, masks, attention, schedule, smoothing.", metavar="DIR")
-    ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="Of the pictures: png, svg or pdf.  [default: png]")
-    ] = None,
+    pictures: Pictures = None,
+    format_: Format = None,
     config: Configs = None,
     src: Src = None,
     tgt: Tgt = None,
     batch: Batch = None,
     beam_size: Beam = None,
-    max_length: Annotated[int | None, typer.Option(help="Pieces of the output at most.", min=1)] = None,
+    max_length: MaxLength = None,
+    work_out: Places = None,
+    weights: WeightNames = None,
+    step: StepNumber = None,
+    as_: As = None,
+    lang: Lang = "en",
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Show what happens to a text on its way through a model. Every stage with shapes and numbers, step by step."""
+    others = (
+        target, stage, layer, head, numbers, pictures, format_, beam_size, max_length, work_out, weights, step,
+    )  # fmt: skip
     if config:
-        _refuse(
-            "--config", "it shows shapes without a model, and goes with --src, --tgt, --batch and --json",
-            model, text, target, stage, layer, head, numbers, pictures, format_, beam_size, max_length,
-        )  # fmt: skip
-        from dragoman.inspection import explain_config, read_model_config
-
-        plan = explain_config(read_model_config(config), src=src or 10, tgt=tgt or 10, batch=batch or 1)
-        _write([json.dumps(plan.to_dict(), ensure_ascii=False, allow_nan=False)] if as_json else plan.lines())
+        why = "it shows shapes without a model, and goes with --src, --tgt, --batch and --json"
+        _refuse("--config", why, model, text, *others, as_, None if lang == "en" else lang)
+        _write(_shapes(config, (src or 10, tgt or 10, batch or 1), as_json=as_json))
         return
     _refuse("--src, --tgt, --batch", "they are for shapes alone, and go with --config", src, tgt, batch)
     if pictures is None:
         _refuse("--format", "it is for pictures, and goes with --pictures DIR", format_)
     if model is None or text is None:
         raise typer.BadParameter("give MODEL and TEXT, or --config", param_hint="MODEL TEXT")
+    given, wanted = argument_text(text), None if target is None else argument_text(target)
+    if as_ is not None:
+        _refuse("--as", "it compares systems, and goes with --lang and --json", *others)
+        _write(compared_with(model, given, as_, lang=lang, device=device, as_json=as_json))
+        return
+    if step is not None:
+        _refuse("--step", "it shows one step alone; leave out the other", work_out, target)
     from dragoman.inspection import explain as run_explanation
 
-    given, wanted = argument_text(text), None if target is None else argument_text(target)
-    whole = run_explanation(model, given, wanted, beam_size=beam_size or 1, max_length=max_length, device=device)
-    trace = whole.select(*(stage or ()), layer=layer, head=head)
-    drawn = [] if pictures is None else _draw(trace, pictures, format_ or "png")
+    whole = run_explanation(
+        model, given, wanted, beam_size=beam_size or 1, max_length=max_length, step=step, lang=lang, device=device
+    )
+    trace = whole.select(*(stage or ()), layer=layer, head=head, work_out=work_out or (), weights=weights or ())
+    drawn = [] if pictures is None else _draw(trace, pictures, format_)
+    plain = not (stage or work_out or weights) and (layer, head, numbers, step) == (None,) * 4
+    _tell(trace, drawn, numbers, plain=plain, as_json=as_json)
+
+
+def _shapes(config: list[str], sizes: tuple[int, int, int], *, as_json: bool) -> list[str]:
+    from dragoman.inspection import explain_config, read_model_config
+
+    plan = explain_config(read_model_config(config), src=sizes[0], tgt=sizes[1], batch=sizes[2])
+    return [json.dumps(plan.to_dict(), ensure_ascii=False, allow_nan=False)] if as_json else plan.lines()
+
+
+def _tell(trace: Trace, drawn: list[Picture], numbers: int | None, *, plain: bool, as_json: bool) -> None:
+    """Write a trace; what there is to know of its pictures comes last, with the command that draws them again."""
+    from dragoman.inspection import closing_lines
+
+    paths = [str(picture.path) for picture in drawn]
     if as_json:
         with open_output(None) as stream:
-            stream.writelines(trace.json(numbers=numbers != 0, pictures=drawn))
+            stream.writelines(trace.json(numbers=numbers != 0, pictures=paths))
             stream.write("\n")
-        return
-    lines = [*trace.lines(numbers=numbers), *(["", "pictures:"] if drawn else []), *(f"  {path}" for path in drawn)]
-    if not stage and layer is None and head is None and numbers is None:
-        lines.append(MORE)
-    _write(lines)
+    else:
+        _write([*trace.lines(numbers=numbers), *closing_lines(trace, paths, more=plain)])
+    sys.stdout.flush()
+    notes = list(dict.fromkeys(picture.note for picture in drawn if picture.note))
+    for note in notes:
+        print(f"warning: {note}", file=sys.stderr)
+    if notes:
+        print(f"draw again: {shlex.join(['dragoman', *sys.argv[1:]])}", file=sys.stderr)
 
 
 def _refuse(option: str, why: str, *given: object) -> None:
@@ -107,13 +169,10 @@ def _refuse(option: str, why: str, *given: object) -> None:
         raise typer.BadParameter(why, param_hint=option)
 
 
-def _draw(trace: Trace, directory: Path, kind: str) -> list[str]:
+def _draw(trace: Trace, directory: Path, kind: str | None) -> list[Picture]:
     from dragoman.inspection import draw_trace
 
-    drawn = draw_trace(trace, directory, format=kind)
-    for note in dict.fromkeys(picture.note for picture in drawn if picture.note):
-        print(f"warning: {note}", file=sys.stderr)
-    return [str(picture.path) for picture in drawn]
+    return draw_trace(trace, directory, format=kind or "png")
 
 
 def _write(lines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Verbs that make models: train, prepare, average, demo.
+"""Verbs that make models: train, prepare, average, merge, demo.
 
 The options of `train` and `prepare` that are settings bear their names, and are handed on by name.
 """
@@ -127,6 +127,19 @@ def average(
         return
     tell(f"the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
     print(made.directory)
+
+
+def merge(
+    adapter: Annotated[Path, typer.Argument(help="An adapter, or the run that trained it.", metavar="ADAPTER")],
+    out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+    base: Annotated[
+        Path | None, typer.Option(help="Its base.  [default: where it was in training]", metavar="MODEL")
+    ] = None,
+) -> None:
+    """Put an adapter into its base for good: a new model directory."""
+    from dragoman.training import merge as run_merging
+
+    print(run_merging(adapter, out, base))
 
 
 def demo(

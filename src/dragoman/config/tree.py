@@ -34,6 +34,10 @@ class TrainConfig(Section):
             raise ValueError(f"a datastore is of pairs, which a {model.family} model does not learn")
         if self.training.extend_vocabulary and self.training.init_from is None:
             raise ValueError("extend_vocabulary appends to the vocabulary of a model to start from, but none is named")
+        if self.training.lora_rank and self.training.init_from is None:
+            raise ValueError("lora_rank trains adapters of a model to start from, but none is named (init_from)")
+        if self.training.lora_rank and self.training.extend_vocabulary:
+            raise ValueError("extend_vocabulary trains new rows of embeddings, which adapters (lora_rank) leave alone")
         if self.training.r_drop_after and not self.training.r_drop:
             raise ValueError("r_drop_after says when r_drop begins, but r_drop is 0")
 

@@ -18,6 +18,7 @@ from dragoman.config import TrainingConfig
 from dragoman.data.prepare import Prepared
 from dragoman.data.store import SIDES, TokenStore
 from dragoman.errors import ConfigError
+from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CHUNK = 4096
@@ -30,7 +31,7 @@ class _Sampler:
     """A side that is cut anew: its tokenizer, and the probability or the alpha that goes with it."""
 
     side: int
-    tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer | PieceTokenizer
     amount: float
 
 
@@ -104,5 +105,5 @@ def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
             raise ConfigError("sources with fuzzy matches are not cut anew in each epoch", found=key, hint=hint)
         for side in found:
             tokenizer = tokenizers[side]
-            assert isinstance(tokenizer, SentencePieceTokenizer)
+            assert isinstance(tokenizer, (SentencePieceTokenizer, PieceTokenizer))
             yield _Sampler(side, tokenizer, amount)

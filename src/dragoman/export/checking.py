@@ -193,5 +193,5 @@ def loss_of(given: Given, lines: CheckLines) -> Loss | None:
     scores: dict[str, tuple[float, float]] = {}
     if lines.references is not None:
         before, after = (score(one, lines.references, bootstrap=0) for one in outputs)
-        scores = {a.metric.name: (a.value, b.value) for a, b in zip(before, after, strict=True)}
+        scores = {a.label: (a.value, b.value) for a, b in zip(before, after, strict=True)}
     return Loss(given.dropped, len(lines.texts), changed, scores)

@@ -1,4 +1,4 @@
-"""A model to be exported: opened, with what it has besides a left-to-right encoder-decoder, and what of it is left out."""
+"""A model to be exported: opened, with what it has besides an encoder-decoder, and what of that is left out."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class CTranslate2Peer:
         names, specials = given.target.names, given.tokenizers.target.specials
         never = (specials.pad, specials.bos)
         self._options: dict[str, Any] = {
-            "beam_size": 1, "disable_unk": True, "suppress_sequences": [[names[i]] for i in never], "max_input_length": 0,
-            "min_decoding_length": 0,
+            "beam_size": 1, "disable_unk": True, "suppress_sequences": [[names[i]] for i in never],
+            "max_input_length": 0, "min_decoding_length": 0,
         }  # fmt: skip
 
     def greedy(self, source: Sequence[str], limit: int) -> list[str]:

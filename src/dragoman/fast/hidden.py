@@ -40,7 +40,8 @@ Hidden = Callable[[Batch | TextBatch], Tensor]
 MODELS = (Transformer, BidirectionalTransformer, CausalLM, MaskedLM)
 # What is done about positions (`dragoman.models.blueprint.SCHEMES`).
 POSITIONS = {
-    ("interleaved", None, None), ("concatenated", None, None), (None, "rotary", None), (None, "rotary", "rotary"),
+    ("interleaved", None, None), ("concatenated", None, None), ("marian", None, None), ("fairseq", None, None),
+    (None, "rotary", None), (None, "rotary", "rotary"),
     (None, "alibi", None),
 }  # fmt: skip
 # Of longer sequences the weights, which are kept for the backward pass, would be most of the memory.

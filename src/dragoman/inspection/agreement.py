@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dragoman.inspection.facts import Check
 from dragoman.inspection.stage import Stage
-from dragoman.inspection.trace import Check
+from dragoman.inspection.words import say
 from dragoman.models import count_parameters
 from dragoman.nn import CausalLM, FeedForward, MaskedLM, MultiHeadAttention, Transformer
 from dragoman.sequences import length_mask
@@ -20,7 +21,8 @@ PADDING = 2
 MAX_COPIED = 50_000_000
 _OBSERVED = "logits of the pass that is shown = logits of a pass that nobody observes"
 _SERIAL = "logits in row t of one pass over all positions = logits of step t with a cache"
-_PADDED = f"logits of the text alone = logits with {PADDING} <pad> after it, as beside a longer text"
+_PADDED = "logits of the text alone = logits with {padding} <pad> after it, as beside a longer text"
+_SUM = "{home}: scaled row + position = what enters the first layer"
 
 Model = Transformer | CausalLM | MaskedLM
 
@@ -78,11 +80,11 @@ def checks_of(
     padded = [_with_padding(ids, model.pad) for ids in (source, inputs)]
     checks = [
         *_sums(stages),
-        _check("observed", _OBSERVED, plain.cpu(), shown),
-        _check("padded", _PADDED, plain, _parallel(model, *padded)[:, : plain.shape[1]]),
+        _check("observed", say(_OBSERVED), plain.cpu(), shown),
+        _check("padded", say(_PADDED).format(padding=PADDING), plain, _parallel(model, *padded)[:, : plain.shape[1]]),
     ]
     if not isinstance(model, MaskedLM):
-        checks.append(_check("parallel", _SERIAL, plain, serial_logits(model, source, inputs)))
+        checks.append(_check("parallel", say(_SERIAL), plain, serial_logits(model, source, inputs)))
         if plain.dtype != torch.float64 and count_parameters(model) <= MAX_COPIED:
             checks.append(_in_float64(model, source.cpu(), inputs.cpu()))
     return tuple(checks)
@@ -98,7 +100,7 @@ def _with_padding(ids: Tensor, pad: int) -> tuple[Tensor, Tensor]:
 def _in_float64(model: Transformer | CausalLM, source: Tensor, inputs: Tensor) -> Check:
     exact = copy.deepcopy(model).cpu().double()
     serial = serial_logits(exact, source, inputs)
-    return _check("parallel", _SERIAL, parallel_logits(exact, source, inputs), serial)
+    return _check("parallel", say(_SERIAL), parallel_logits(exact, source, inputs), serial)
 
 
 def _check(name: str, what: str, one: Tensor, other: Tensor) -> Check:
@@ -114,11 +116,7 @@ def _sums(stages: Sequence[Stage]) -> list[Check]:
         tokens, rows = found.get(f"{home}.tokens"), found.get(f"{home}.position_rows")
         if home != name and total is not None and tokens is not None and rows is not None:
             difference, dtype = float((tokens + rows - total).abs().max()), str(total.dtype).removeprefix("torch.")
-            checks.append(
-                Check(
-                    "sum", f"{home}: scaled row + position = what enters the first layer", difference, "numbers", dtype
-                )
-            )
+            checks.append(Check("sum", say(_SUM).format(home=home), difference, "numbers", dtype))
     return checks
 
 

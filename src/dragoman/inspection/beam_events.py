@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dragoman.inspection.words import say
 from dragoman.search.beam import Beam
 from dragoman.search.dispatch import open_search
 from dragoman.search.greedy import Line
@@ -17,9 +18,10 @@ from dragoman.sequences import Direction
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.plan import SearchPlan
 
-_ENDS = "`</s>` finishes a hypothesis only from among the first {size} of all candidates; this is the {rank}th"
+_ENDS = "`</s>` finishes a hypothesis only from among the first {size} of all candidates; this is number {rank}"
 _FULL = "{size} candidates with a higher sum of log-probabilities live on"
 _LEFT = "it was alive when the search ended: {stop}"
+_BETTER = "{size} hypotheses are finished, and all score higher than the best live one as it stands"
 _BEST = "it is the likeliest, and greedy search takes no other"
 _KEPT = "it is among the {size} likeliest that go on"
 _DONE = "`</s>` is among the first {size} of all candidates: finished"
@@ -79,7 +81,7 @@ class Watch:
         """Let the search end, at this step."""
         self.stop = stop
         self.events = [
-            replace(event, fate="left", why=_LEFT.format(stop=stop))
+            replace(event, fate="left", why=say(_LEFT).format(stop=stop))
             if event.step == step and event.fate == "kept"
             else event
             for event in self.events
@@ -122,19 +124,19 @@ class WatchedBeam(Beam):
     def _fate(self, rank: int, token: int, live: int) -> tuple[str, str]:
         if token == self.request.frame.end:
             if rank <= self.size:
-                return "finished", _DONE.format(size=self.size)
-            return "pruned", _ENDS.format(size=self.size, rank=rank)
+                return "finished", say(_DONE).format(size=self.size)
+            return "pruned", say(_ENDS).format(size=self.size, rank=rank)
         if live < self.size:
-            return "kept", _KEPT.format(size=self.size)
-        return "pruned", _FULL.format(size=self.size)
+            return "kept", say(_KEPT).format(size=self.size)
+        return "pruned", say(_FULL).format(size=self.size)
 
     def _stop(self) -> str:
         best, wanted = self.totals[0], self.request.options.n_best
         if best == float("-inf"):
-            return "no candidate is left that could go on"
+            return say("no candidate is left that could go on")
         if len(self.finished) >= self.size and self.watch.score(best, self.step) <= self._best(self.size)[-1].score:
-            return f"{self.size} hypotheses are finished, and all score higher than the best live one as it stands"
-        return f"no live hypothesis can still enter the {wanted} best, however long it grows"
+            return say(_BETTER).format(size=self.size)
+        return say("no live hypothesis can still enter the {wanted} best, however long it grows").format(wanted=wanted)
 
 
 class WatchedLine(Line):
@@ -152,10 +154,10 @@ class WatchedLine(Line):
         ends = token == self.request.frame.end
         parent = None if before is None else before.id
         fate = "finished" if ends else "kept"
-        watch.events.append(Event(step, 1, parent, token, value, total, watch.score(total, step), fate, _BEST))
+        watch.events.append(Event(step, 1, parent, token, value, total, watch.score(total, step), fate, say(_BEST)))
         super().append(token, value)
         if ends:
-            watch.stop = "`</s>` was the likeliest"
+            watch.stop = say("`</s>` was the likeliest")
 
 
 def shown_watch(found: Sequence[Hypothesis], watches: Sequence[Watch]) -> Watch:

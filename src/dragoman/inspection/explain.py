@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search, with_pieces
+from dragoman.inspection.facts import Position, Step, Text
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.neighbours import retrievals
+from dragoman.inspection.one_step import step_stages
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import (
@@ -30,7 +32,8 @@ from dragoman.inspection.subject import (
     framed,
     top_candidates,
 )
-from dragoman.inspection.trace import Position, Step, Text, Trace
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.words import reads_writes, say, speaking
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.language.loading import family_of
 from dragoman.markov import MarkovModel
@@ -57,6 +60,8 @@ def explain(
     *,
     beam_size: int = 1,
     max_length: int | None = None,
+    step: int | None = None,
+    lang: str = "en",
     device: str = "auto",
 ) -> Trace:
     """Explain a text: return everything that happens to it on its way through a trained model.
@@ -70,6 +75,8 @@ def explain(
             are then those of this text, all positions at once, beside the same text fed one piece at a time.
         beam_size: of the search for the output; 1 is greedy.
         max_length: pieces of the output at most; the model's own rule if None, but 256 at the most.
+        step: the stages are those of this decoding step alone, from 1, with its one query and its cache.
+        lang: the language in which it is told, "en" or "zh".
         device: where a directory's model runs.
 
     Raises:
@@ -83,19 +90,32 @@ def explain(
             expected = f"a max_length of {MAX_PIECES} or less"
             raise ConfigError("so long an output cannot be explained", expected=expected, found=max_length)
         changes["max_length"] = max_length
+    with speaking(lang):
+        return _explained(model, text, target, _Asked(changes, step), device)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the options of the search are to be, and the step that is to be shown alone."""
+
+    changes: dict[str, Any]
+    step: int | None
+
+
+def _explained(model: Translator | str | Path, text: str, target: str | None, asked: _Asked, device: str) -> Trace:
     if isinstance(model, Translator):
-        return _translation(model, text, target, changes)
+        return _translation(model, text, target, asked)
     path = Path(model)
     family = family_of(path)
     if family not in ("transformer", "causal", "masked"):
         hint = "see what it finds likely with `dragoman complete`"
         raise ModelError("a Markov model has no such stages", file=path, hint=hint)
     if family == "transformer":
-        trace = _translation(Translator.from_pretrained(path, device=device, engine="module"), text, target, changes)
+        trace = _translation(Translator.from_pretrained(path, device=device, engine="module"), text, target, asked)
     elif target is not None:
         raise ConfigError("only an encoder-decoder has a target", found=f"a {family} model", hint="leave it out")
     else:
-        trace = _language_model(path, text, changes, device)
+        trace = _language_model(path, text, asked, device)
     schedule, notes = _schedule(path)
     return replace(trace, schedule=schedule, notes=(*trace.notes, *notes))
 
@@ -109,23 +129,26 @@ def _schedule(directory: Path) -> tuple[TrainingConfig | None, tuple[str, ...]]:
         return make_config(read_toml(file)).training, ()
     except ConfigError as error:
         reason = " ".join(str(error).split())
-        return None, (f"how it was trained is not known, and pictures of it will be the paper's: {reason}",)
+        sentence = "how it was trained is not known, and pictures of it will be the paper's: {reason}"
+        return None, (say(sentence).format(reason=reason),)
 
 
-def _language_model(path: Path, text: str, changes: dict[str, Any], device: str) -> Trace:
+def _language_model(path: Path, text: str, asked: _Asked, device: str) -> Trace:
     loaded = load_language_model(path, device=device)
     if isinstance(loaded.model, MaskedLM):
-        if changes["beam_size"] != 1 or "max_length" in changes:
-            raise ConfigError("a masked model fills gaps without a search", hint="leave out beam size and length")
+        if asked.changes["beam_size"] != 1 or "max_length" in asked.changes or asked.step is not None:
+            hint = "leave out beam size, length and step"
+            raise ConfigError("a masked model fills gaps without a search", hint=hint)
         return explain_filling(Filler(loaded.model, loaded.tokenizer), text)
     assert not isinstance(loaded.model, MarkovModel)
-    return _completion(Completer.of(loaded, path), loaded.model, changed_options(loaded.decoding, changes), text)
+    options = changed_options(loaded.decoding, asked.changes)
+    return _completion(Completer.of(loaded, path), loaded.model, options, text, asked.step)
 
 
-def _translation(translator: Translator, text: str, target: str | None, changes: dict[str, Any]) -> Trace:
+def _translation(translator: Translator, text: str, target: str | None, asked: _Asked) -> Trace:
     if len(translator.transformers) > 1:
         raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
-    model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(changes)
+    model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(asked.changes)
     read_source = translator.tokenizers.encode_source(checked_text(text))
     check_length(read_source.joined)
     sources = SourceBatch.of([read_source], translator.device)
@@ -138,16 +161,18 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     read = Text(text, source_pieces(tokenizers, read_source), tuple(read_source.framed))
     given = framed(tokenizers.target, output.text if target is None else target, frame_target(shown)[:-1])
     inputs = pad_rows([given.ids], translator.device)
-    subject = Subject(model, sources.ids, inputs, Sides("transformer", read.pieces, given.pieces), text)
+    writes = tuple(tokenizers.target.pieces(frame_target(shown)[1:]))
+    sides = Sides("transformer", read.pieces, given.pieces, tokenizers.target.pieces, writes)
+    subject = Subject(model, sources.ids, inputs, sides, text)
     own = serial_logits(model, sources.ids, pad_rows([frame_target(written)[:-1]], translator.device))[0].cpu()
     steps, notes = _steps(tokenizers.target, own, written), ()
     searched = translator.backend.torch.next_token_model(options)
     if isinstance(searched, KnnModel) and searched.weight > 0:
         found_near = retrievals(searched, sources, own.to(sources.device), written, tokenizers.target)
         steps = [replace(step, retrieval=one) for step, one in zip(steps, found_near, strict=True)]
-        notes = (_WITH_DATASTORE,)
-    notes += (_BOTH_DIRECTIONS,) if plan.right_to_left_share else ()
-    notes += (_IN_CIRCLES,) if again else ()
+        notes = (say(_WITH_DATASTORE),)
+    notes += (say(_BOTH_DIRECTIONS),) if plan.right_to_left_share else ()
+    notes += (say(_IN_CIRCLES),) if again else ()
     trace = subject.trace(read, given, output, search=search_name(options), steps=steps, notes=notes)
     if options.beam_size > 1:
         seen, watches = watched_plan(plan, shown_request(plan.request(read_source)))
@@ -158,10 +183,22 @@ def _translation(translator: Translator, text: str, target: str | None, changes:
     wanted = None if target is None else plan.known([read_source], [shown])[0]
     ranking = ranked_hypotheses(found, wanted, tokenizers.target.decode, options)
     trace = replace(trace, ranking=ranking, ranked_by=ranked_by(options, plan.right_to_left_share))
+    if asked.step is not None:
+        return _of_step(trace, subject, asked.step)
     if target is None:
         return trace
     logits = [views(model, sources.ids, inputs)[0].cpu() for views in (parallel_logits, serial_logits)]
     return replace(trace, training=_positions(tokenizers.target, logits[0], logits[1], frame_target(shown)))
+
+
+def _of_step(trace: Trace, subject: Subject, number: int) -> Trace:
+    """The trace of one step: its stages alone."""
+    stages = step_stages(subject.model, subject.source, subject.inputs, subject.sides, number)
+    row = reads_writes(subject.sides.target[number - 1], subject.sides.writes[number - 1])
+    note = say("Step {number}, {row}: one query; keys and values of earlier steps wait in the cache.").format(
+        number=number, row=row
+    )
+    return replace(trace, stages=tuple(stages), parts=(), notes=(*trace.notes, note))
 
 
 def source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
@@ -169,7 +206,9 @@ def source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
     return (*tokenizers.source_pieces(source), *tokenizers.source.pieces([source.specials.eos]))
 
 
-def _completion(completer: Completer, engine: ModuleEngine, options: DecodingConfig, text: str) -> Trace:
+def _completion(
+    completer: Completer, engine: ModuleEngine, options: DecodingConfig, text: str, step: int | None
+) -> Trace:
     tokenizer = completer.tokenizer
     prompt = encode(tokenizer, text)
     nothing = torch.empty(1, 0, dtype=torch.long, device=engine.device)
@@ -181,11 +220,14 @@ def _completion(completer: Completer, engine: ModuleEngine, options: DecodingCon
     inputs = pad_rows([given.ids], engine.device)
     assert not isinstance(engine.model, MaskedLM)
     steps = _steps(tokenizer, serial_logits(engine.model, nothing, inputs)[0].cpu(), written, first=len(prompt))
-    subject = Subject(engine.model, nothing, inputs, Sides("causal", target=given.pieces), text)
+    writes = tuple(tokenizer.pieces(frame_target(written)[1:]))
+    sides = Sides("causal", target=given.pieces, entries=tokenizer.pieces, writes=writes)
+    subject = Subject(engine.model, nothing, inputs, sides, text)
     trace = subject.trace(None, given, output, search=search_name(options), steps=steps)
     ranking = ranked_hypotheses(found, None, lambda one: completer.text(text, prompt, one), options)
     beam = with_pieces(watch.events, tokenizer) if options.beam_size > 1 else ()
-    return replace(trace, beam=beam, ranking=ranking, ranked_by=ranked_by(options, 0.0))
+    trace = replace(trace, beam=beam, ranking=ranking, ranked_by=ranked_by(options, 0.0))
+    return trace if step is None else _of_step(trace, subject, step)
 
 
 def shown_request(request: SearchRequest) -> SearchRequest:
@@ -198,10 +240,13 @@ def shown_request(request: SearchRequest) -> SearchRequest:
 def search_name(options: DecodingConfig) -> str:
     """Return in words how these options search."""
     if options.beam_size == 1:
-        return "greedy search"
-    formula, alpha = options.length_penalty_formula, options.length_penalty
-    ranking = f"length reward {alpha:g}" if formula == "reward" else f"{formula} length penalty {alpha:g}"
-    return f"beam search, {options.beam_size} hypotheses, {ranking}"
+        return say("greedy search")
+    formula, alpha = options.length_penalty_formula, f"{options.length_penalty:g}"
+    reward, penalty = "length reward {alpha}", "{formula} length penalty {alpha}"
+    ranking = (
+        say(reward).format(alpha=alpha) if formula == "reward" else say(penalty).format(formula=formula, alpha=alpha)
+    )
+    return say("beam search, {size} hypotheses, {ranking}").format(size=options.beam_size, ranking=ranking)
 
 
 def _steps(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from dragoman.inspection.capture import captured
+from dragoman.inspection.facts import Step
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import Subject, candidate_of, check_length, encode, framed, top_candidates
-from dragoman.inspection.trace import Step, Trace
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.words import say
 from dragoman.language import Filler
 from dragoman.language.filling import split_at_gaps, with_gaps
 from dragoman.sequences import pad_rows
@@ -28,12 +30,12 @@ def explain_filling(filler: Filler, text: str) -> Trace:
     else:
         ids = [*encode(tokenizer, parts[0]), tokenizer.eos]
         steps, first, last, written = [], ids, ids, parts[0]
-        notes = ("the text has no <mask>, so there is nothing to fill; every position is predicted all the same",)
+        notes = (say("the text has no <mask>, so there is nothing to fill; every position is predicted all the same"),)
     read, output = framed(tokenizer, text, first), framed(tokenizer, written, last)
     device = next(filler.model.parameters()).device
     source = pad_rows([first], device)
-    subject = Subject(filler.model, source, source[:, :0], Sides("masked", read.pieces), text)
-    return subject.trace(read, None, output, search="the surest gap first", steps=steps, notes=notes)
+    subject = Subject(filler.model, source, source[:, :0], Sides("masked", read.pieces, entries=tokenizer.pieces), text)
+    return subject.trace(read, None, output, search=say("the surest gap first"), steps=steps, notes=notes)
 
 
 def _fill(filler: Filler, text: str) -> tuple[list[Step], list[int], list[int], str]:

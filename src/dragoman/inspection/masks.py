@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.inspection.stage import Stage, make_stage
+from dragoman.inspection.words import say
 from dragoman.nn import causal_mask, combine_masks, key_mask
 from dragoman.sequences import length_mask
 
@@ -40,15 +41,17 @@ def mask_stages(
         for ids, names, length in sides
     )
     if of_source != [PAD_PIECE] * padding:
-        what = f"padding mask: beside a longer text {padding} <pad> fill the row, hidden from every query"
+        what = say("padding mask: beside a longer text {padding} <pad> fill the row, hidden from every query").format(
+            padding=padding
+        )
         stages.append(make_stage("masks.padding", ("1", "1", "1", src), of_keys, what, (), of_source))
     if of_inputs != [PAD_PIECE] * padding:
         causal = causal_mask(inputs.shape[1] + padding)
         combined = combine_masks(own, causal)
         assert combined is not None
         square = ("1", "1", tgt, tgt)
-        what = "causal mask: a row sees itself and what came before, the triangle"
+        what = say("causal mask: a row sees itself and what came before, the triangle")
         stages.append(make_stage("masks.causal", square, causal, what, of_inputs, of_inputs))
-        what = "combined: allowed by the causal mask and by the padding mask of the target"
+        what = say("combined: allowed by the causal mask and by the padding mask of the target")
         stages.append(make_stage("masks.combined", square, combined, what, of_inputs, of_inputs))
     return stages

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.inspection.trace import Neighbour, Retrieval
+from dragoman.inspection.facts import Neighbour, Retrieval
 from dragoman.memory.knn import KnnModel, Neighbours
 from dragoman.nn import Transformer
 from dragoman.sequences import SourceBatch, frame_target

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dragoman.config import DecodingConfig
-from dragoman.inspection.trace import RankedHypothesis
+from dragoman.inspection.facts import RankedHypothesis
+from dragoman.inspection.words import say
 from dragoman.search.hypothesis import Hypothesis, hypothesis_score
 
 
@@ -60,8 +61,9 @@ def ranked_by(options: DecodingConfig, share: float) -> str:
     if alpha == 0:
         return both.strip("()")
     if options.length_penalty_formula == "reward":
-        return f"{both.strip('()')} + {alpha:g} · length"
-    base = "((5 + length) / 6)" if options.length_penalty_formula == "gnmt" else "length"
+        return f"{both.strip('()')} + {alpha:g} · {say('length')}"
+    length = say("length")
+    base = f"((5 + {length}) / 6)" if options.length_penalty_formula == "gnmt" else length
     return f"{both} / {base}" + ("" if alpha == 1 else f"^{alpha:g}")
 
 
@@ -80,14 +82,14 @@ def verdict_of(ranking: Sequence[RankedHypothesis], *, greedy: bool) -> tuple[st
     if wanted is None or written is None:
         return "", ""
     if wanted is written:
-        return "none", "The target is what is written."
+        return "none", say("The target is what is written.")
     if wanted.score > written.score:
-        return "search error", (
+        return "search error", say(
             "The target scores higher than what is written, and was not found: a search error. A wider beam may help."
         )
     if greedy:
-        return "open", (
+        return "open", say(
             "What greedy search wrote scores higher than the target. It compared no whole outputs: see what a beam "
             "finds (--beam-size 4) before the model is blamed."
         )
-    return "model error", "What is written scores higher than the target: a model error. No wider beam would help."
+    return "model error", say("What is written scores higher than the target: a model error. No wider beam would help.")

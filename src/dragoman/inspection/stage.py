@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
+
+from dragoman.inspection.words import reads_writes, shown
 
 _LAYER = re.compile(r"\.layers\.(\d+)\b")
 
@@ -28,6 +30,11 @@ class Stage:
         columns: what stands at each place of the last dimension, if these are pieces.
         picked: of one-hot rows, the column of the 1.
         heads: the number of each head, from 0; empty if there are none.
+        given: what a norm made the numbers of, if one did.
+        module: the path of this norm, whose weights are `module.weight` and `module.bias`.
+        eps: of this norm.
+        entries: gives the pieces of some columns, where there is a column for each entry of the vocabulary.
+        writes: what each row writes, of positions that the decoder reads and answers.
     """
 
     name: str
@@ -39,6 +46,11 @@ class Stage:
     columns: tuple[str, ...] = ()
     picked: tuple[int, ...] = ()
     heads: tuple[int, ...] = ()
+    given: Shaped[Tensor, "..."] | None = None
+    module: str = ""
+    eps: float | None = None
+    entries: Callable[[Sequence[int]], Sequence[str]] | None = None
+    writes: tuple[str, ...] = ()
 
     @property
     def layer(self) -> int | None:
@@ -53,6 +65,16 @@ class Stage:
         if len(self.heads) == 1:
             named[self.dims.index("heads")] = f"head={self.heads[0]}"
         return f"[{', '.join(named)}]"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each row is called: a piece, or what the row reads and what it writes."""
+        return tuple(self.label(row) for row in range(len(self.rows)))
+
+    def label(self, row: int) -> str:
+        """Return what a row is called."""
+        read = self.rows[row]
+        return reads_writes(read, self.writes[row]) if row < len(self.writes) else shown(read)
 
     def of_head(self, head: int) -> Stage:
         """Return the stage for one head, from 0; itself if it has no heads."""
@@ -107,11 +129,15 @@ class Sides:
         family: "transformer", "causal" or "masked".
         source: the source's pieces with their frame; empty where only shapes are known.
         target: the pieces that the decoder is given.
+        entries: gives the pieces of some ids of the vocabulary that is written.
+        writes: what the decoder writes, or should write, at each of these positions.
     """
 
     family: str
     source: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
+    entries: Callable[[Sequence[int]], Sequence[str]] | None = None
+    writes: tuple[str, ...] = ()
 
     def length(self, path: str) -> str:
         """Return the name of the length of what stands at this path: `src` or `tgt`."""

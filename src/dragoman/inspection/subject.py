@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -12,10 +12,13 @@ from torch import Tensor
 from dragoman.errors import DataError
 from dragoman.inspection.agreement import Model, checks_of, parallel_logits, sizes_of
 from dragoman.inspection.capture import captured
+from dragoman.inspection.facts import Candidate, Step, Text
 from dragoman.inspection.masks import mask_stages
 from dragoman.inspection.stage import Sides, Stage
 from dragoman.inspection.stages import find_stages
-from dragoman.inspection.trace import Candidate, Step, Text, Trace
+from dragoman.inspection.trace import Trace
+from dragoman.inspection.weights import weights_of
+from dragoman.inspection.words import spoken
 from dragoman.models import count_parameters
 from dragoman.search.hypothesis import check_numbers
 from dragoman.text.tokenizer import Tokenizer
@@ -59,7 +62,13 @@ class Subject:
         masks = mask_stages(self.source, self.inputs, pieces)
         names = [stage.name for stage in stages]
         first = next(place for place, name in enumerate(names) if name.startswith(("encoder", "decoder", "memory")))
-        return [*stages[:first], *masks, *stages[first:]]
+        return [self._named(stage) for stage in (*stages[:first], *masks, *stages[first:])]
+
+    def _named(self, stage: Stage) -> Stage:
+        """A stage with what its rows write, where these are what the decoder is asked at."""
+        asks = stage.name.startswith(("decoder.", "generator", "probabilities", "masks.c"))
+        asks = asks and "tgt" in stage.dims[-2] and not stage.name.endswith((".key", ".value"))
+        return replace(stage, writes=self.sides.writes) if asks else stage
 
     @torch.no_grad()
     def positions(self) -> Float[Tensor, "positions d_model"] | None:
@@ -98,6 +107,8 @@ class Subject:
             checks=checks_of(self.model, self.source, self.inputs, stages),
             positions=self.positions(),
             notes=notes,
+            weights=weights_of(self.model),
+            lang=spoken(),
         )
 
 

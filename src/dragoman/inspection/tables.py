@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from jaxtyping import Shaped
 from torch import Tensor
 
 from dragoman.inspection.stage import Stage
+from dragoman.inspection.words import printable, say, shown
 
 ROWS = 12
+# A sign of a wide script or a word, with the punctuation that must not begin a line.
+_WORDS = re.compile(r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[，。：；、）”]*\s*")
 # Keys of an attention map are pieces: fewer than these are not worth leaving any out.
 COLUMNS = 16
-_LONGEST = 16
 
 
 def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: int = 2) -> list[str]:
@@ -53,15 +56,15 @@ def folded(text: str, width: int) -> list[str]:
     return [part for line in lines for part in chop_cells(line, width)]
 
 
-def shown(piece: str) -> str:
-    """Return a piece as it can be printed: control characters visible, long ones cut."""
-    text = printable(piece)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Return a text on one line, its control characters visible."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def folded_chinese(text: str, width: int) -> list[str]:
+    """Return a sentence as lines of at most so many columns: cut between signs too, but in no word or number."""
+    lines, line = [], ""
+    for part in _WORDS.findall(text):
+        if line and cells(line + part.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += part if line else part.lstrip()
+    return [*lines, *([line.rstrip()] if line else [])]
 
 
 def number(value: float) -> str:
@@ -71,7 +74,7 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10_000 else f"{value:.2e}"
 
 
-def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6, say: bool = True) -> Iterator[str]:
+def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6, tell: bool = True) -> Iterator[str]:
     """Yield the numbers of a stage, at most `count` in a row, with a line on what is left out.
 
     Args:
@@ -79,13 +82,14 @@ def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6
         count: of each row; none if 0. Of rows over the vocabulary these are the largest.
         rows: so many of each matrix at most.
         indent: blanks before each line.
-        say: whether to tell that columns are left out, besides the `…`.
+        tell: whether to say that columns are left out, besides the `…`.
     """
     if not count:
         return
     if stage.picked:
         lines = [
-            [shown(piece), f"1 in column {column}"] for piece, column in zip(stage.rows, stage.picked, strict=True)
+            [shown(piece), say("1 in column {column}").format(column=column)]
+            for piece, column in zip(stage.rows, stage.picked, strict=True)
         ]
         yield from table(lines[:rows], indent, left=2)
         yield from _left_out(indent, len(lines) - rows)
@@ -93,20 +97,21 @@ def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6
         values = stage.values[0]  # one text
         if stage.heads:
             for head, matrix in zip(stage.heads, values, strict=True):
-                yield f"{' ' * indent}head {head}"
-                yield from _matrix(stage, matrix, count, rows, indent + 2, say)
+                yield " " * indent + say("head {head}").format(head=head)
+                yield from _matrix(stage, matrix, count, rows, indent + 2, tell)
         else:
-            yield from _matrix(stage, values.reshape(-1, values.shape[-1]), count, rows, indent, say)
+            yield from _matrix(stage, values.reshape(-1, values.shape[-1]), count, rows, indent, tell)
 
 
 def _matrix(
-    stage: Stage, values: Shaped[Tensor, "rows columns"], count: int, rows: int, indent: int, say: bool
+    stage: Stage, values: Shaped[Tensor, "rows columns"], count: int, rows: int, indent: int, tell: bool
 ) -> Iterator[str]:
     """A matrix with its labels, cropped."""
-    labels = [shown(piece) for piece in stage.rows] or [""] * len(values)
+    labels = list(stage.labels) or [""] * len(values)
     if stage.dims[-1].endswith("vocab"):
-        yield from table(_largest(labels[:rows], values[:rows], count), indent)
-        columns = f"the {count} largest of {values.shape[1]:,} columns" if say else ""
+        yield from table(_largest(labels[:rows], values[:rows], count, stage.entries), indent)
+        most = say("the {count} largest of {columns} columns").format(count=count, columns=f"{values.shape[1]:,}")
+        columns = most if tell else ""
         yield from _left_out(indent, len(values) - rows, columns)
         return
     most = max(count, COLUMNS) if stage.columns else count
@@ -117,7 +122,9 @@ def _matrix(
     if stage.columns:
         lines.insert(0, ["", *(shown(piece) for piece in stage.columns[:most])])
     yield from table(lines, indent)
-    columns = f"the first {most} of {values.shape[1]:,} columns" if say and values.shape[1] > most else ""
+    columns = ""
+    if tell and values.shape[1] > most:
+        columns = say("the first {count} of {columns} columns").format(count=most, columns=f"{values.shape[1]:,}")
     yield from _left_out(indent, len(values) - rows, columns)
 
 
@@ -127,16 +134,25 @@ def _cells(row: Shaped[Tensor, " columns"]) -> list[str]:
     return ["■" if value else "·" for value in row.tolist()]
 
 
-def _largest(labels: Sequence[str], values: Shaped[Tensor, "rows columns"], count: int) -> list[list[str]]:
+def _largest(
+    labels: Sequence[str],
+    values: Shaped[Tensor, "rows columns"],
+    count: int,
+    entries: Callable[[Sequence[int]], Sequence[str]] | None,
+) -> list[list[str]]:
     found = values.topk(min(count, values.shape[1]))
+
+    def named(columns: Sequence[int]) -> Sequence[str]:
+        return [f"{column}:" for column in columns] if entries is None else list(map(shown, entries(columns)))
+
     return [
-        [label, *(f"{column}: {number(value)}" for column, value in zip(columns, row, strict=True))]
+        [label, *(f"{name} {number(value)}" for name, value in zip(named(columns), row, strict=True))]
         for label, row, columns in zip(labels, found.values.tolist(), found.indices.tolist(), strict=True)
     ]
 
 
 def _left_out(indent: int, count: int, columns: str = "") -> Iterator[str]:
     """One line on what was cropped, if anything was."""
-    parts = [*([columns] if columns else []), *([f"{count} more rows"] if count > 0 else [])]
+    parts = [*([columns] if columns else []), *([say("{count} more rows").format(count=count)] if count > 0 else [])]
     if parts:
         yield f"{' ' * indent}({'; '.join(parts)})"

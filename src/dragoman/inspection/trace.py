@@ -4,172 +4,27 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.beam_events import Event
+from dragoman.inspection.facts import Check, Position, RankedHypothesis, Step, Text
 from dragoman.inspection.stage import Stage
+from dragoman.inspection.words import speaking
 from dragoman.shown import html_table, short
+
+if TYPE_CHECKING:
+    from dragoman.inspection.working import Working
 
 # What `select` takes besides the names of stages.
 PARTS = ("text", "steps", "ranking", "training", "checks")
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text as the model reads or writes it.
-
-    Attributes:
-        text: the string.
-        pieces: what it is cut into, its frame (`<s>`, `</s>`) included.
-        ids: the number of each piece.
-    """
-
-    text: str
-    pieces: tuple[str, ...]
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate token: a piece that may come next.
-
-    Attributes:
-        piece: as it is written.
-        id: its number.
-        probability: from the softmax, before any rule of the search.
-        rank: 1 for the likeliest.
-    """
-
-    piece: str
-    id: int
-    probability: float
-    rank: int
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A piece that followed some of the nearest states of a datastore.
-
-    Attributes:
-        piece: as it is written.
-        id: its number.
-        share: of all the nearest states, of those after which it followed.
-        target: the known target to which the nearest of these belongs.
-    """
-
-    piece: str
-    id: int
-    share: float
-    target: str
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    """What a datastore adds to one step (kNN-MT).
-
-    Attributes:
-        weight: of the neighbours; the model's own probabilities have the rest.
-        together: the probability of the chosen piece by both.
-        neighbours: those with the largest shares, largest first.
-    """
-
-    weight: float
-    together: float
-    neighbours: tuple[Neighbour, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One prediction.
-
-    Attributes:
-        number: from 1.
-        given: what the model was given: for a decoder all pieces so far, of which only the last is new to it.
-        top: the likeliest pieces, likeliest first.
-        chosen: what the search took.
-        place: of a masked model, the position of the gap that was filled, from 0.
-        retrieval: what the model's datastore adds, if it has one.
-    """
-
-    number: int
-    given: tuple[str, ...]
-    top: tuple[Candidate, ...]
-    chosen: Candidate
-    place: int | None = None
-    retrieval: Retrieval | None = None
-
-
-@dataclass(frozen=True)
-class RankedHypothesis:
-    """An output that a search finished, or the target that was given, and what it is ranked by.
-
-    Attributes:
-        text: the string.
-        length: its pieces, and `</s>`.
-        log_probability: natural logarithm, from left to right.
-        right_to_left: the same by the right-to-left decoder; None where outputs are ranked by one direction.
-        alone: the score by the left-to-right direction alone.
-        score: what outputs are ranked by.
-        found: whether the search finished it.
-        wanted: whether it is the target that was given.
-    """
-
-    text: str
-    length: int
-    log_probability: float
-    right_to_left: float | None
-    alone: float
-    score: float
-    found: bool = True
-    wanted: bool = False
-
-
-@dataclass(frozen=True)
-class Position:
-    """One position of the training view.
-
-    Attributes:
-        given: the piece at this position of the decoder's input: the target shifted right.
-        label: the piece it must predict.
-        parallel: the label's probability, from one pass over all positions.
-        serial: the same, from one step at a time with a cache.
-        rank: place of the label among all entries, 1 for the likeliest.
-        likeliest: what the model itself finds likeliest.
-    """
-
-    given: str
-    label: str
-    parallel: float
-    serial: float
-    rank: int
-    likeliest: Candidate
-
-
-@dataclass(frozen=True)
-class Check:
-    """Two ways to the same numbers, and how far apart they came out.
-
-    Attributes:
-        name: one word or two.
-        what: which two ways.
-        difference: the largest absolute difference of any number.
-        unit: what the numbers are.
-        dtype: the type they were computed in.
-    """
-
-    name: str
-    what: str
-    difference: float
-    unit: str
-    dtype: str
 
 
 @dataclass(frozen=True)
@@ -196,6 +51,10 @@ class Trace:
         positions: the first rows of the position table.
         notes: what the reader should know, such as a text without gaps.
         parts: which of `text`, `steps`, `ranking`, `training` and `checks` are selected.
+        weights: all parameters by their names, for `work_out` and `weights`; in no JSON unless asked for.
+        lang: the language it is told in.
+        worked: numbers that are worked out.
+        chosen: weights that are shown.
     """
 
     family: str
@@ -217,6 +76,10 @@ class Trace:
     positions: Float[Tensor, "positions d_model"] | None = None
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = field(default=PARTS)
+    weights: Mapping[str, Shaped[Tensor, "..."]] = field(default_factory=dict, repr=False)
+    lang: str = "en"
+    worked: tuple[Working, ...] = ()
+    chosen: Mapping[str, Shaped[Tensor, "..."]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         what = f"{self.family}, {len(self.stages)} stages, {len(self.steps)} steps"
@@ -247,7 +110,14 @@ class Trace:
                 return stage
         raise self._unknown(name)
 
-    def select(self, *names: str, layer: int | None = None, head: int | None = None) -> Trace:
+    def select(
+        self,
+        *names: str,
+        layer: int | None = None,
+        head: int | None = None,
+        work_out: Sequence[str] = (),
+        weights: Sequence[str] = (),
+    ) -> Trace:
         """Return the trace with some of its stages only.
 
         Args:
@@ -255,12 +125,20 @@ class Trace:
                 `text`, `steps`, `ranking`, `training`, `checks`. All if there is none.
             layer: only stages of the layers with this number, from 0, of encoder and decoder.
             head: only stages that have heads, and of these only this head, from 0.
+            work_out: places that are worked out besides, as `Trace.work_out` takes them.
+            weights: names of learned matrices that are shown besides, what they begin with, or patterns.
 
         Raises:
             ConfigError: there is no such stage, layer or head.
         """
+        more: dict[str, Any] = {}
+        if work_out or weights:
+            from dragoman.inspection.weights import chosen_weights
+
+            more["worked"] = tuple(self.work_out(place) for place in work_out)
+            more["chosen"] = chosen_weights(self.weights, tuple(weights))
         if not names and layer is None and head is None:
-            return self
+            return replace(self, stages=(), parts=(), **more) if more else self
         stages, parts = list(self.stages), ()
         if names:
             wanted = {name: self._found(name) for name in names}
@@ -276,7 +154,7 @@ class Trace:
         if not stages and (not parts or layer is not None or head is not None):
             chosen = f"layer {layer}" if head is None else f"head {head}" if layer is None else "this layer and head"
             raise ConfigError(f"{', '.join(names)} has no part in {chosen}", hint="leave out one of the choices")
-        return replace(self, stages=tuple(stages), parts=parts)
+        return replace(self, stages=tuple(stages), parts=parts, **more)
 
     def _found(self, name: str) -> set[str]:
         if name in PARTS:
@@ -324,6 +202,13 @@ class Trace:
             tree["training"] = [asdict(position) for position in self.training]
         if "checks" in self.parts:
             tree["checks"] = [asdict(check) for check in self.checks]
+        if self.worked:
+            tree["worked"] = [one.to_dict() for one in self.worked]
+        if self.chosen:
+            tree["weights"] = [
+                {"name": name, "shape": list(one.shape), **({"values": one.tolist()} if numbers else {})}
+                for name, one in self.chosen.items()
+            ]
         return tree | {"notes": list(self.notes)}
 
     def json(self, *, numbers: bool = True, pictures: Sequence[str] = ()) -> Iterator[str]:
@@ -333,7 +218,7 @@ class Trace:
             numbers: whether the values of the stages are among them.
             pictures: paths to be named besides.
         """
-        tree = replace(self, stages=()).to_dict() | {"pictures": list(pictures)}
+        tree = replace(self, stages=()).to_dict(numbers=numbers) | {"pictures": list(pictures)}
         del tree["stages"]
         yield _json(tree).removesuffix("}") + ', "stages": ['
         for place, stage in enumerate(self.stages):
@@ -349,7 +234,23 @@ class Trace:
         """
         from dragoman.inspection.walk import walk
 
-        return list(walk(self, numbers))
+        with speaking(self.lang):
+            return list(walk(self, numbers))
+
+    def work_out(self, place: str) -> Working:
+        """Return how one number comes about, term by term.
+
+        Args:
+            place: `encoder.layers.0.self_attention.scores[HEAD,QUERY,KEY]` for a score and what becomes of it,
+                `encoder.layers.0.self_attention_residual.norm[POSITION]` for a vector of a norm; counted from 0.
+
+        Raises:
+            ConfigError: there is no such place.
+        """
+        from dragoman.inspection.working import work_out
+
+        with speaking(self.lang):
+            return work_out(self, place)
 
 
 def _json(tree: dict[str, Any]) -> str:

@@ -6,11 +6,15 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from dragoman.inspection.beam_events import Event
+from dragoman.inspection.beam_lines import beam_lines
+from dragoman.inspection.facts import RankedHypothesis, Step, Text
 from dragoman.inspection.ranking import verdict_of
 from dragoman.inspection.stage import Stage
-from dragoman.inspection.tables import ROWS, cells, folded, number, printable, shown, stage_numbers, table
-from dragoman.inspection.trace import PARTS, RankedHypothesis, Step, Text, Trace
+from dragoman.inspection.tables import ROWS, cells, folded, folded_chinese, number, stage_numbers, table
+from dragoman.inspection.trace import PARTS, Trace
+from dragoman.inspection.weights import weight_lines
+from dragoman.inspection.words import bare, printable, reads_writes, say, shown, speaking, spoken
+from dragoman.inspection.working import examples
 
 WIDTH = 100
 # Of a selection, unless it is said.
@@ -21,12 +25,9 @@ SHORT = 4
 SQUARE = 24
 # Characters of a known target.
 _TARGET = 48
-# Pieces of a candidate of a beam.
-_PATH = 4
-_FATES = {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}
 _KINDS = {"transformer": "encoder-decoder", "causal": "decoder only", "masked": "encoder only"}
 _CHAPTERS = (
-    (f"The ids become vectors (the first {SHORT} numbers of each)", ("source_embedding.", "embedding.")),
+    ("The ids become vectors (the first {count} numbers of each)", ("source_embedding.", "embedding.")),
     ("Who may look at whom (■ yes, · no)", ("masks.",)),
     ("The encoder", ("encoder.",)),
     ("The memory", ("memory",)),
@@ -34,6 +35,16 @@ _CHAPTERS = (
     ("The decoder, all positions at once: row t is what step t computes", ("decoder.",)),
     ("Vectors become probabilities", ("generator", "probabilities")),
 )
+_MORE = (
+    "More: --stage NAME (or its beginning, or '*.weights'), --layer N, --head N, --numbers N, --step N, "
+    "--work-out 'NAME[HEAD,QUERY,KEY]', --weights NAME, --as SYSTEM, --pictures DIR, --lang zh, --json"
+)
+_PARTS = {
+    "steps": "Step by step ({search})",
+    "ranking": "What was finished, and how it was ranked",
+    "training": "The training view: the whole target at once, beside one piece at a time",
+    "checks": "What was checked",
+}
 
 
 def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
@@ -42,7 +53,7 @@ def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
     whole = trace.parts == PARTS
     chapter = 1
     if "text" in trace.parts:
-        yield from _title(chapter, "The text becomes ids")
+        yield from _title(chapter, say("The text becomes ids"))
         yield from _texts(trace)
         chapter += 1
     if whole and numbers is None:
@@ -50,21 +61,25 @@ def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
         for title, begins in _CHAPTERS:
             stages = [stage for stage in trace.stages if stage.name.startswith(begins)]
             if stages:
-                yield from _title(chapter, title)
+                yield from _title(chapter, say(title).format(count=SHORT))
                 yield from _told(stages, told)
                 chapter += 1
+        if worked := examples(trace):
+            yield from _title(chapter, say("Two numbers worked out (any other with --work-out)"))
+            for one in worked:
+                yield from (f"   {line}" for line in one.lines)
+            chapter += 1
     elif trace.stages:
         yield ""
         for stage in trace.stages:
             yield from _in_full(stage, NUMBERS if numbers is None else numbers)
-    for part, title, tell in (
-        ("steps", f"Step by step ({trace.search})", _steps),
-        ("ranking", "What was finished, and how it was ranked", _ranking),
-        ("training", "The training view: the whole target at once, beside one piece at a time", _training),
-        ("checks", "What was checked", _checks),
-    ):
+    for one in trace.worked:
+        yield from ("", *one.lines)
+    if trace.chosen:
+        yield from ("", *weight_lines(trace.chosen, NUMBERS if numbers is None else numbers))
+    for part, tell in (("steps", _steps), ("ranking", _ranking), ("training", _training), ("checks", _checks)):
         if part in trace.parts and (lines := list(tell(trace))):
-            yield from _title(chapter, title)
+            yield from _title(chapter, say(_PARTS[part]).format(search=trace.search))
             yield from lines
             chapter += 1
 
@@ -74,9 +89,14 @@ def _head(trace: Trace) -> Iterator[str]:
     sizes = trace.sizes
     layers = " + ".join(str(sizes[key]) for key in ("num_encoder_layers", "num_decoder_layers") if key in sizes)
     named = ", ".join(f"{name}={size}" for name, size in sizes.items() if not name.startswith("num_"))
-    kind = _KINDS[trace.family]
-    line = f"{kind}, {layers} layers of {sizes.get('num_heads', 0)} heads, {named}, {trace.parameters:,} parameters"
-    yield from _wrapped(line, 0)
+    yield from _wrapped(
+        say(
+            "{kind}, {layers} layers of {heads} heads, {sizes}, {parameters} parameters").format(
+            kind=say(_KINDS[trace.family]), layers=layers, heads=sizes.get("num_heads", 0), sizes=named,
+            parameters=f"{trace.parameters:,}",
+        ),
+        0,
+    )  # fmt: skip
     for note in trace.notes:
         yield from _wrapped(note, 0)
 
@@ -89,6 +109,8 @@ def _title(chapter: int, title: str) -> Iterator[str]:
 
 def _wrapped(text: str, indent: int) -> list[str]:
     blank = " " * indent
+    if spoken() == "zh":  # no blanks to break at, and two columns for a sign
+        return [blank + line for line in folded_chinese(text, WIDTH - indent)]
     return textwrap.wrap(text, WIDTH, initial_indent=blank, subsequent_indent=blank, break_long_words=False)
 
 
@@ -96,7 +118,7 @@ def _texts(trace: Trace) -> Iterator[str]:
     sides = (("source, as the encoder reads it", trace.source), ("what the decoder is given", trace.target))
     for name, text in (*sides, ("output", trace.output)):
         if text is not None:
-            yield f"   {name}  [{len(text.ids)} pieces]"
+            yield "   " + say(name) + "  [" + say("{count} pieces").format(count=len(text.ids)) + "]"
             yield from _pieces(text)
 
 
@@ -120,7 +142,8 @@ def _told(stages: Sequence[Stage], told: set[str]) -> Iterator[str]:
     for stage in stages:
         if stage.layer != layer and stage.layer is not None:
             name = stage.name.partition(f".layers.{stage.layer}.")[0]
-            more = f": the same with weights of its own (see --layer {stage.layer})" if stage.layer else ""
+            same = ": the same with weights of its own (see --layer {layer})"
+            more = say(same).format(layer=stage.layer) if stage.layer else ""
             yield f"   {name}.layers.{stage.layer}{more}"
         layer = stage.layer
         if not stage.layer:
@@ -141,7 +164,7 @@ def _named(stage: Stage, told: set[str]) -> Iterator[str]:
         yield from _looks(stage)
     elif stage.layer is None and (new or stage.name.endswith("positions")):
         rows = ROWS if stage.name.startswith("masks") else 6
-        yield from stage_numbers(stage, SHORT, rows=rows, indent=6, say=False)
+        yield from stage_numbers(stage, SHORT, rows=rows, indent=6, tell=False)
 
 
 def _tail(stage: Stage) -> str:
@@ -150,17 +173,21 @@ def _tail(stage: Stage) -> str:
 
 
 def _looks(stage: Stage) -> Iterator[str]:
-    """What each position looks at most, head by head."""
+    """What each position looks at most, head by head: a column for each position."""
     if stage.values is None:
         return
-    rows = []
+    columns = range(min(len(stage.rows), 6))
+    more = ["…"] if len(stage.rows) > 6 else []
+    if stage.writes:
+        rows = [[say("reads"), *(bare(stage.rows[one]) for one in columns), *more]]
+        rows += [[say("→ writes"), *(bare(stage.writes[one]) for one in columns), *more]]
+    else:
+        rows = [["", *(shown(stage.rows[one]) for one in columns), *more]]
     for head, weights in zip(stage.heads, stage.values[0], strict=True):
         best = weights.max(-1)
-        looks = [
-            f"{shown(stage.rows[query])}→{shown(stage.columns[key])} {weight:.2f}"
-            for query, (key, weight) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-        ]
-        rows.append([f"head {head}", *looks[:6], *(["…"] if len(looks) > 6 else [])])
+        keys, values = best.indices.tolist(), best.values.tolist()
+        looks = [f"{shown(stage.columns[keys[one]])} {values[one]:.2f}" for one in columns]
+        rows.append([say("head {head}").format(head=head), *looks])
     yield from table(rows, 9, left=len(rows[0]))
 
 
@@ -174,10 +201,11 @@ def _steps(trace: Trace) -> Iterator[str]:
     if not trace.steps:
         return
     if trace.family == "masked":
-        yield "   Each pass fills the gap [in brackets] that the model is surest of, given those filled before."
+        told = "Each pass fills the gap [in brackets] that the model is surest of, given those filled before."
     else:
-        yield "   At each step only the newest piece is a query; keys and values of earlier ones wait in a cache."
-    yield "   The five likeliest pieces and their probabilities, ▸ before the chosen one:"
+        told = "At each step only the newest piece is a query; keys and values of earlier ones wait in a cache."
+    yield from _wrapped(say(told), 3)
+    yield from _wrapped(say("The five likeliest pieces and their probabilities, ▸ before the chosen one:"), 3)
     yield ""
     rows = []
     for step in trace.steps:
@@ -186,37 +214,11 @@ def _steps(trace: Trace) -> Iterator[str]:
             f"{'▸' if candidate.id == step.chosen.id else ' '}{shown(candidate.piece)} {candidate.probability:.4f}"
             for candidate in likely
         ]
-        rows.append([f"step {step.number}", _given(step), *found])
+        row = _given(step) if step.place is not None else reads_writes(step.given[-1], step.chosen.piece)
+        rows.append([say("step {number}").format(number=step.number), row, *found])
     yield from table(rows, 3, left=len(max(rows, key=len)))
     yield from _retrieved(trace.steps)
-    yield from _beam(trace.beam)
-
-
-def _beam(events: Sequence[Event]) -> Iterator[str]:
-    """The candidates of each step that live on or are finished, and the best of those that are not."""
-    if not events:
-        return
-    yield ""
-    yield from _wrapped(
-        "The beam: the candidates of each step in the order of their sums of log P, and which one each goes on from; "
-        "▸ lives on, ■ is finished, · is pruned (the best of these alone). The score is what each would be ranked by "
-        "if it ended there.",
-        3,
-    )
-    yield ""
-    pieces: dict[str | None, list[str]] = {None: []}
-    rows = [["", "", "after", "", "log P", "sum", "score"]]
-    pruned: set[int] = set()
-    for event in events:
-        path = pieces[event.id] = [*pieces[event.parent], shown(event.piece)]
-        if event.fate == "pruned":
-            if event.step in pruned:
-                continue
-            pruned.add(event.step)
-        told = " ".join([*(["…"] if len(path) > _PATH else []), *path[-_PATH:]])
-        values = map(number, (event.log_probability, event.sum, event.score))
-        rows.append([event.id, _FATES[event.fate], event.parent or "", told, *values])
-    yield from table(rows, 3, left=4)
+    yield from beam_lines(trace)
 
 
 def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
@@ -224,7 +226,10 @@ def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         if step.retrieval is None:
             continue
-        begin = [f"step {step.number}", f"▸{shown(step.chosen.piece)} {step.retrieval.together:.4f}"]
+        begin = [
+            say("step {number}").format(number=step.number),
+            f"▸{shown(step.chosen.piece)} {step.retrieval.together:.4f}",
+        ]
         begin.append(f"{step.retrieval.weight:.2f}")
         for neighbour in step.retrieval.neighbours:
             piece = f"{'▸' if neighbour.id == step.chosen.id else ' '}{shown(neighbour.piece)} {neighbour.share:.4f}"
@@ -232,29 +237,36 @@ def _retrieved(steps: Sequence[Step]) -> Iterator[str]:
             begin = ["", "", ""]
     if rows:
         yield ""
-        yield "   With the datastore: the chosen piece's probability by both, the datastore's weight, what followed the"
-        yield "   states nearest to the model's with which share, and a known target in which it did:"
+        yield from _wrapped(
+            say(
+                "With the datastore: the chosen piece's probability by both, the datastore's weight, what followed the "
+                "states nearest to the model's with which share, and a known target in which it did:"
+            ),
+            3,
+        )
         yield ""
-        yield from table([["", "by both", "weight", "followed by", "in"], *rows], 3, left=5)
+        yield from table([["", say("by both"), say("weight"), say("followed by"), say("in")], *rows], 3, left=5)
 
 
 def _ranking(trace: Trace) -> Iterator[str]:
     if not trace.ranking:
         return
     both = trace.ranking[0].right_to_left is not None
-    yield from _wrapped(f"score = {trace.ranked_by}, the length with </s>; ▸ is written.", 3)
+    yield from _wrapped(
+        say("score = {formula}, the length with </s>; ▸ is written.").format(formula=trace.ranked_by), 3
+    )
     if both:
-        yield "   P→ is left to right, P← right to left, → alone is the score without the latter."
+        told = "P→ is left to right, P← right to left, → alone is the score without the latter."
+        yield from _wrapped(say(told), 3)
     yield ""
-    rows = [["", "score", *(["→ alone", "log P→", "log P←"] if both else ["log P"]), "length"]]
+    rows = [["", say("score"), *([say("→ alone"), "log P→", "log P←"] if both else ["log P"]), say("length")]]
     written = next(hypothesis for hypothesis in trace.ranking if hypothesis.found)
     for place, hypothesis in enumerate(trace.ranking, 1):
         mark = "▸" if hypothesis is written else " "
         values = [hypothesis.score, *([hypothesis.alone] if both else []), hypothesis.log_probability]
         values += [hypothesis.right_to_left] if hypothesis.right_to_left is not None else []
-        rows.append(
-            [f"{mark} {place}{' target' if hypothesis.wanted else ''}", *map(number, values), str(hypothesis.length)]
-        )
+        target = " " + say("target") if hypothesis.wanted else ""
+        rows.append([f"{mark} {place}{target}", *map(number, values), str(hypothesis.length)])
     first, *numbers = table(rows, 3)
     yield first
     room = WIDTH - cells(max(numbers, key=cells)) - 2
@@ -263,7 +275,7 @@ def _ranking(trace: Trace) -> Iterator[str]:
         yield f"{line}  {begin}"
         for more in others:
             yield " " * (cells(line) + 2) + more
-    yield from _verdict(trace.ranking, written, greedy=trace.search.startswith("greedy"))
+    yield from _verdict(trace.ranking, written, greedy=trace.search == say("greedy search"))
 
 
 def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis, *, greedy: bool) -> Iterator[str]:
@@ -271,7 +283,8 @@ def _verdict(ranking: Sequence[RankedHypothesis], written: RankedHypothesis, *, 
     wanted = next((hypothesis for hypothesis in ranking if hypothesis.wanted), None)
     first = max((hypothesis for hypothesis in ranking if hypothesis.found), key=lambda hypothesis: hypothesis.alone)
     if wanted is None:
-        line = f"From left to right alone, {ranking.index(first) + 1} would be written." if first is not written else ""
+        alone = say("From left to right alone, {place} would be written.").format(place=ranking.index(first) + 1)
+        line = alone if first is not written else ""
     else:
         line = verdict_of(ranking, greedy=greedy)[1]
     if line:
@@ -292,32 +305,49 @@ def _given(step: Step) -> str:
 def _training(trace: Trace) -> Iterator[str]:
     if not trace.training:
         return
-    for line in (
-        "The decoder is given the target shifted right and must predict, at every position, the piece that",
-        "follows. The triangle of the causal mask hides the rest: one pass computes what single steps would.",
-    ):
-        yield f"   {line}"
+    yield from _wrapped(
+        say(
+            "The decoder is given the target shifted right and must predict, at every position, the piece that "
+            "follows. The triangle of the causal mask hides the rest: one pass computes what single steps would."
+        ),
+        3,
+    )
     yield ""
-    rows = [["", "given", "may see", "label", "P parallel", "P serial", "rank", "likeliest"]]
+    names = ("reads", "→ should write", "may see", "P parallel", "P serial", "rank", "likeliest")
+    rows = [["", *map(say, names)]]
     count = len(trace.training)
     for place, one in enumerate(trace.training, 1):
         probabilities = [f"{value:.6f}" for value in (one.parallel, one.serial)]
-        likeliest = (
-            "the label" if one.rank == 1 else f"{shown(one.likeliest.piece)} {number(one.likeliest.probability)}"
-        )
-        sees = "■" * place + "·" * (count - place) if count <= SQUARE else f"1 to {place}"
-        rows.append([str(place), shown(one.given), sees, shown(one.label), *probabilities, str(one.rank), likeliest])
+        other = f"{shown(one.likeliest.piece)} {number(one.likeliest.probability)}"
+        likeliest = say("the label") if one.rank == 1 else other
+        sees = "■" * place + "·" * (count - place) if count <= SQUARE else say("1 to {place}").format(place=place)
+        rows.append([str(place), bare(one.given), bare(one.label), sees, *probabilities, str(one.rank), likeliest])
     yield from table(rows, 3, left=4)
     loss = -sum(math.log(max(one.parallel, 1e-300)) for one in trace.training) / count
     yield ""
-    yield f"   cross-entropy, the mean of −ln P over the {count} labels: {loss:.4f}"
+    mean = "cross-entropy, the mean of −ln P over the {count} labels: {loss}"
+    yield "   " + say(mean).format(count=count, loss=f"{loss:.4f}")
 
 
 def _checks(trace: Trace) -> Iterator[str]:
-    yield "   Each line: two ways to the same numbers, and the largest difference between any two of them."
+    told = "Each line: two ways to the same numbers, and the largest difference between any two of them."
+    yield from _wrapped(say(told), 3)
     yield ""
     for check in trace.checks:
-        difference = f"{check.difference:.1e}" if check.difference else "none"
+        difference = f"{check.difference:.1e}" if check.difference else say("none")
         first, *others = _wrapped(check.what, 24)
-        yield f"   {difference:9}{check.dtype:12}{first.lstrip()}"
+        yield f"   {difference}{' ' * (9 - cells(difference))}{check.dtype:12}{first.lstrip()}"
         yield from others
+
+
+def closing_lines(trace: Trace, pictures: Sequence[str], *, more: bool) -> list[str]:
+    """Return what stands at the end: the files that were drawn, and what else can be asked for.
+
+    Args:
+        trace: whose language it is told in.
+        pictures: paths.
+        more: whether the options are told.
+    """
+    with speaking(trace.lang):
+        lines = ["", say("pictures:"), *(f"  {path}" for path in pictures)] if pictures else []
+        return [*lines, "", *_wrapped(say(_MORE), 0)] if more else lines

@@ -15,11 +15,11 @@ from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
 from dragoman.inspection.beam_events import watched_search
 from dragoman.inspection.explain import search_name, shown_request
+from dragoman.inspection.facts import Step
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import encode
-from dragoman.inspection.trace import Step
 from dragoman.inspector.arrays import OPERANDS, Arrays
 from dragoman.inspector.recording import (
     Pass,

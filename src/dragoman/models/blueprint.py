@@ -20,6 +20,8 @@ from dragoman.sequences.source import SPECIALS
 SCHEMES = {
     "interleaved": ("interleaved", None, None),
     "concatenated": ("concatenated", None, None),
+    "marian": ("marian", None, None),
+    "fairseq": ("fairseq", None, None),
     "rotary": (None, "rotary", None),
     "rotary-cross": (None, "rotary", "rotary"),
     "relative": (None, "relative", None),

@@ -31,6 +31,7 @@ from dragoman.nn import (
     Transformer,
 )
 from dragoman.nn.positions import make_positions
+from dragoman.profiles.parts import ScaledEmbedding
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
@@ -74,7 +75,8 @@ class _Parts:
     def embedding(self, given: Embedding[Place]) -> InputEmbedding:
         vocab, d_model = given.rows.shape
         positions = None if given.positions is None else SinusoidalPositions(d_model, layout=given.positions)
-        tokens = TokenEmbedding(vocab, d_model, self.shape.pad)
+        pad, scaled = self.shape.pad, self.config.scale_embeddings
+        tokens = TokenEmbedding(vocab, d_model, pad) if scaled else ScaledEmbedding(vocab, d_model, 1.0, pad)
         return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
 
     def attention(self, given: Attention[Place], positions: str | None) -> MultiHeadAttention:

@@ -118,7 +118,8 @@ class _Planned(Draft):
         )
 
     def side(self, name: str, vocab: int) -> Embedding[Place]:
-        return self.embedding(name, vocab, math.sqrt(self.shape.d_model), self.added)
+        scale = math.sqrt(self.shape.d_model) if self.config.scale_embeddings else 1.0
+        return self.embedding(name, vocab, scale, self.added)
 
     def stack(self, name: str, count: int | None, *, cross: bool) -> Stack[Place]:
         layers = tuple(self.layer(f"{name}.layers.{i}", cross=cross) for i in range(count or 0))

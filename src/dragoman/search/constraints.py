@@ -28,7 +28,7 @@ def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Sentence])
     """Return log-probabilities with what is forbidden at -inf, not renormalised.
 
     Never what the request forbids; nothing but the forced prefix while it lasts; no end before the minimum length;
-    nothing but the end at the maximum length; no repeated n-gram.
+    nothing but the end at the maximum length, at what the options charge for it; no repeated n-gram.
 
     Args:
         log_probs: from the model; not changed.
@@ -61,7 +61,8 @@ def _hold(log_probs: Tensor, raw: Tensor, sentence: Sentence) -> None:
         stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
         _only(log_probs, dict.fromkeys(stuck, end), raw)
     if step >= request.max_length:
-        _only(log_probs, dict.fromkeys(everywhere, end), raw)
+        charged = request.options.end_at_limit == "charged"
+        _only(log_probs, dict.fromkeys(everywhere, end), raw if charged else torch.zeros_like(raw))
     if step < len(request.prefix):
         _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw)
 

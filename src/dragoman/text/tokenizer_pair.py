@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MATCHES = "matches.safetensors"
 _SHORT = 64  # characters of a token: of longer texts the beginning is tokenised first
-_STEMS = (("tokenizer", "model"), ("vocabulary", "json"))
+_STEMS = (("tokenizer", "model"), ("vocabulary", "json"), ("pieces", "json"))
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class TokenizerPair:
         return cls(tokenizer, tokenizer)
 
     def save(self, directory: str | Path) -> None:
-        """Write `tokenizer.model` or `vocabulary.json`, or for two vocabularies a `.source.` and a `.target.` file.
+        """Write `tokenizer.model`, `vocabulary.json` or `pieces.json`; for two vocabularies one of each side's name.
 
         The pairs that fuzzy matches are taken from stand in `matches.safetensors`.
         """
@@ -224,7 +224,7 @@ def all_tokenizer_files() -> tuple[str, ...]:
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:
-    return f"vocabulary{side}.json" if tokenizer.kind in ("word", "character") else f"tokenizer{side}.model"
+    return f"{tokenizer.stem}{side}.{dict(_STEMS)[tokenizer.stem]}"
 
 
 def tokenizer_files(folder: Path) -> set[str]:
@@ -248,6 +248,11 @@ def _load(folder: Path, side: str) -> Tokenizer | None:
 
         with unquoted(path):
             return SentencePieceTokenizer.load(path)
+    if path.name.startswith("pieces"):
+        from dragoman.text.piece_tokenizer import PieceTokenizer
+
+        with unquoted(path):
+            return PieceTokenizer.load(path)
     from dragoman.text.vocabulary import Vocabulary
 
     with unquoted(path):

@@ -294,12 +294,15 @@ def _choose_training(choices: _Choices, data: Prepared, tokens: int, epochs: int
 
 def _choose_gently(choices: _Choices, pairs: int) -> int:
     """What keeps a model that has learned already from forgetting it; the epochs, which are few."""
-    chosen, base = gentle(choices.config.model.d_model or 1, pairs), choices.config.training.init_from
+    base, rank = choices.config.training.init_from, choices.config.training.lora_rank
+    chosen = gentle(choices.config.model.d_model or 1, pairs, adapters=rank > 0)
+    if rank:
+        choices.choose("training", "twice the rank", {"lora_alpha": 2.0 * rank})
     why = f"gently, for {base} has learned already"
     choices.choose("training", why, {"optimizer": "adam", "weight_decay": 0.0})
     if choices.config.training.schedule != "paper":
         why = f"gently, by d_model and {pairs:,} {'pairs' if choices.config.model.learns_pairs else 'lines'}"
-        choices.choose("training", why, {"learning_rate": chosen.rate})
+        choices.choose("training", f"{why}, higher for adapters" if rank else why, {"learning_rate": chosen.rate})
     return chosen.epochs
 
 

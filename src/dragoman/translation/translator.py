@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +54,11 @@ class Translator(Reopened):
 
     Attributes:
         backend: what runs the models.
+        adapters: translators with an adapter each, by name.
     """
 
     _scheduler: Scheduler | None
+    base: object = None  # what shares weights with it
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class Translator(Reopened):
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
+        self.adapters: dict[str, Translator] = {}
         self._making, self._scheduler = OneAtATime(), None
 
     @classmethod
@@ -84,17 +88,45 @@ class Translator(Reopened):
         device: str = "auto",
         engine: str = "auto",
         precision: str = "auto",
+        adapters: Mapping[str, str | Path] | None = None,
     ) -> Translator:
         """Load a run or model directory, or several that were trained with the same tokenizers, as an ensemble.
 
+        Args:
+            path: the directory, or several.
+            device: auto, cpu, cuda or mps.
+            engine: auto, native, packed or module.
+            precision: auto, float32, int8 or bfloat16.
+            adapters: directories of adapters over one model, or of runs that trained them, by the names that
+                `translate(adapter=...)` has for them; what they do not change they share with each other.
+
         Raises:
-            ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
+            ConfigError: adapters are given to an ensemble.
+            ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first; or an
+                adapter is of another base.
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         found = open_model(paths, Placement(device, engine, precision))
         translator = cls(found.backend, found.tokenizers, found.decoding, found.languages)
         translator.opened = found.files
+        if adapters:
+            from dragoman.translation.adapted import open_adapters
+
+            placement = Placement(device, engine, precision)
+            translator.adapters = open_adapters(paths, adapters, placement)
+            found.files.how["adapters"] = {name: os.path.abspath(one) for name, one in adapters.items()}
         return translator
+
+    def with_adapter(self, name: str | None) -> Translator:
+        """Return what translates with one of the adapters; None: without any.
+
+        Raises:
+            ConfigError: there is no such adapter.
+        """
+        if name is not None and name not in self.adapters:
+            there = ", ".join(self.adapters) or "none: from_pretrained(path, adapters={name: directory}) opens some"
+            raise ConfigError("there is no such adapter", expected=there, found=repr(name))
+        return self if name is None else self.adapters[name]
 
     def _details(self) -> Iterator[str]:
         source, target = self.languages.source, self.languages.target
@@ -158,6 +190,7 @@ class Translator(Reopened):
         prefixes: Iterable[str] | None = None,
         alignments: bool = False,
         first: int = 0,
+        adapter: str | None = None,
     ) -> list[Translation]:
         """Translate each text; results come in the order of the texts, and batch mates never change them.
 
@@ -182,11 +215,12 @@ class Translator(Reopened):
             prefixes: one string per text that its output must begin with; "" for none.
             alignments: also tell which source piece each output piece looked at most.
             first: number of the first text in a longer series; text number and seed determine a draw.
+            adapter: the name of one that was opened with the model.
 
         Raises:
             DataError: one text was given in place of a list, or one of them is no string.
-            ConfigError: options contradict each other, there are not as many prefixes as texts, or the target
-                vocabulary lacks a word of a prefix.
+            ConfigError: options contradict each other, there are not as many prefixes as texts, the target vocabulary
+                lacks a word of a prefix, or there is no such adapter.
         """
         given = {
             "beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty,
@@ -195,7 +229,8 @@ class Translator(Reopened):
             "top_p": top_p, "sampling_seed": seed,
         }  # fmt: skip
         options = self.options({name: value for name, value in given.items() if value is not None})
-        return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
+        model = self.with_adapter(adapter)
+        return model.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """Return the model's decoding options with some changed, checked together.

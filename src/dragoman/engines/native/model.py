@@ -46,9 +46,11 @@ LAYOUTS: dict[tuple[str | None, str | None, str | None], int] = {
     (GIVEN, None, None): 0,
     ("interleaved", None, None): 1,
     ("concatenated", None, None): 2,
-    (None, "rotary", None): 3,
-    (None, "rotary", "rotary"): 4,
-    (None, "alibi", None): 5,
+    ("marian", None, None): 3,
+    ("fairseq", None, None): 4,
+    (None, "rotary", None): 5,
+    (None, "rotary", "rotary"): 6,
+    (None, "alibi", None): 7,
 }
 
 
