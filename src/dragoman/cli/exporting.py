@@ -12,8 +12,11 @@ from dragoman.cli.options import Json, Model, print_json, tell
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option(help="Whose format: ctranslate2.", metavar="FORMAT")],
-    out: Annotated[Path, typer.Option(help="The directory to make.", metavar="DIR")],
+    to: Annotated[
+        str,
+        typer.Option(help="ctranslate2, marian (MarianMT of transformers), onnx or argos.", metavar="FORMAT"),
+    ],
+    out: Annotated[Path, typer.Option(help="The directory to make; for argos FILE.argosmodel.", metavar="DIR")],
     drop: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,7 +28,8 @@ def export(
     quantization: Annotated[
         str,
         typer.Option(
-            help="Of weights for CTranslate2: float32, int8, int8_float32, int8_float16, int16, float16 or bfloat16.",
+            help="Of weights: float32; for CTranslate2 and Argos also int8, int8_float32, int8_float16, int16, float16 "
+            "or bfloat16; for MarianMT float16; for ONNX int8.",
             metavar="TYPE",
         ),
     ] = "float32",
@@ -36,13 +40,16 @@ def export(
         Path | None,
         typer.Option(help="Lines to check with.  [default: the run's held-out sources]", metavar="FILE"),
     ] = None,
+    license_name: Annotated[
+        str | None, typer.Option("--license", help="Of the model, as hubs of models call it.", metavar="NAME")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a model as another program reads it. That program translates 200 lines, which are compared with ours."""
     from dragoman.export import export as make
 
     made = make(model, to, out, drop=drop or (), quantization=quantization, check=check, check_file=check_lines,
-                report=tell)  # fmt: skip
+                license_name=license_name, report=tell)  # fmt: skip
     if as_json:
         print_json(made.to_dict())
         return

@@ -7,20 +7,32 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from dragoman.errors import ConfigError
-from dragoman.export import for_ctranslate2
+from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx
 from dragoman.export.checking import Check, Loss, Peer, check_lines, compare, loss_of
 from dragoman.export.given import Given, open_given
-from dragoman.export.peers import CTranslate2Peer
+from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, OnnxPeer
 from dragoman.files import make_directory, remove, temporary_sibling, written_as
 from dragoman.pace import silent
 
-Format = Literal["ctranslate2"]
-# How each is written, and what runs it.
-_FORMATS: dict[str, tuple[Callable[[Given, Path, str], None], Callable[[Given, Path, str], Peer]]] = {
-    "ctranslate2": (for_ctranslate2.write, CTranslate2Peer),
+Format = Literal["ctranslate2", "marian", "onnx", "argos"]
+
+
+class _Way(NamedTuple):
+    """How a format is written, what runs it, and in which types its weights may be kept."""
+
+    write: Callable[[Given, Path, str], None]
+    peer: Callable[[Given, Path, str], Peer]
+    quantizations: tuple[str, ...]
+
+
+_WAYS = {
+    "ctranslate2": _Way(for_ctranslate2.write, CTranslate2Peer, for_ctranslate2.QUANTIZATIONS),
+    "marian": _Way(for_marian.write, MarianPeer, for_marian.QUANTIZATIONS),
+    "onnx": _Way(for_onnx.write, OnnxPeer, for_onnx.QUANTIZATIONS),
+    "argos": _Way(for_argos.write, ArgosPeer, for_argos.QUANTIZATIONS),
 }
 
 
@@ -66,18 +78,21 @@ def export(
     quantization: str = "float32",
     check: bool = True,
     check_file: str | Path | None = None,
+    license_name: str | None = None,
     report: Callable[[str], None] = silent,
 ) -> Exported:
     """Write a model that translates as another program reads it, and let that program try it.
 
     Args:
         model: a run or model directory.
-        to: `ctranslate2`.
-        out: the directory to make.
+        to: `ctranslate2`, `marian` (MarianMT of transformers), `onnx` or `argos`.
+        out: the directory to make; for `argos` the file, which ends in `.argosmodel`.
         drop: what may be left out of it where the format cannot hold it: `right-to-left`, `matches`, `datastore`.
-        quantization: of weights, for CTranslate2: float32, int8, int8_float32, int8_float16, int16, float16, bfloat16.
+        quantization: of weights: float32; for CTranslate2 int8, int8_float32, int8_float16, int16, float16 or bfloat16
+            too; for MarianMT float16; for ONNX int8.
         check: whether the program translates 200 lines, which are compared with our own.
         check_file: lines to check with; those of the run's held-out pairs if None, and random tokens where it has none.
+        license_name: of the model, as hubs of models call it, for its card.
         report: takes lines about the progress.
 
     Raises:
@@ -91,11 +106,14 @@ def export(
         raise ConfigError("unknown format", expected=", ".join(get_args(Format)), found=to)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
-    if quantization not in for_ctranslate2.QUANTIZATIONS or (quantization != "float32" and to == "marian"):
-        expected = ", ".join(for_ctranslate2.QUANTIZATIONS)
-        raise ConfigError("unknown quantization", expected=expected, found=quantization)
-    given = open_given(model, drop)
-    write, peer = _FORMATS[to]
+    way = _WAYS[to]
+    if quantization not in way.quantizations:
+        expected = ", ".join(way.quantizations)
+        raise ConfigError(f"unknown quantization for {to}", expected=expected, found=quantization)
+    packed = to == "argos"
+    if packed and (out.suffix != for_argos.ENDING or out.is_dir()):
+        raise ConfigError("a package is one file", expected=f"--out NAME{for_argos.ENDING}", found=out)
+    given = open_given(model, drop, license_name)
     make_directory(out.absolute().parent)
     temporary = temporary_sibling(out.absolute())
     with suppress(FileNotFoundError):
@@ -103,17 +121,34 @@ def export(
     try:
         with written_as(temporary, out):
             temporary.mkdir()
-            write(given, temporary, quantization)
+            way.write(given, temporary, quantization)
         report(f"written for {to}, checking")
         lines = check_lines(given, check_file) if check else None
-        checked = None if lines is None else compare(given, peer(given, temporary, quantization), lines)
+        checked = None if lines is None else compare(given, way.peer(given, temporary, quantization), lines)
         lost = None if lines is None else loss_of(given, lines)
-        with suppress(FileNotFoundError):
-            out.rmdir()  # empty, or it was refused
-        os.rename(temporary, out)
+        _put(temporary, out, packed=packed)
     finally:
         with suppress(FileNotFoundError):
             remove(temporary)
-    files = {str(one.relative_to(out)): one.stat().st_size for one in sorted(out.rglob("*")) if one.is_file()}
-    notes = dict.fromkeys((*given.source.notes, *given.target.notes))
+    written = [out] if packed else [one for one in sorted(out.rglob("*")) if one.is_file()]
+    files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
+    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *(for_argos.notes(given) if packed else ())))
     return Exported(out, to, files, checked, lost, tuple(notes))
+
+
+def _put(made: Path, out: Path, *, packed: bool) -> None:
+    """Let what was made appear under its name, as a directory or as an archive of it."""
+    if packed:
+        archive = made / for_argos.ENDING
+        content = made.with_name(f"{made.name}-content")
+        os.rename(made, content)
+        try:
+            made.mkdir()
+            for_argos.pack(content, archive)
+            os.replace(archive, out)
+        finally:
+            remove(content)
+        return
+    with suppress(FileNotFoundError):
+        out.rmdir()  # empty, or it was refused
+    os.rename(made, out)

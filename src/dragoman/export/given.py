@@ -43,6 +43,7 @@ class Given:
         source: the vocabulary of sources for another program.
         target: that of targets; the same object where they share one.
         dropped: which of `EXTRAS` it has and is exported without.
+        license_name: of the model, as hubs of models call it; None if it is not known.
     """
 
     directory: Path
@@ -55,6 +56,12 @@ class Given:
     source: Pieces
     target: Pieces
     dropped: tuple[str, ...]
+    license_name: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the model is called: as its directory."""
+        return self.directory.absolute().name
 
     @property
     def longest(self) -> int:
@@ -70,12 +77,13 @@ class Given:
         return array(blueprint.source.rows)[: len(self.source.names)], array(blueprint.target.rows)
 
 
-def open_given(directory: str | Path, drop: Collection[str] = ()) -> Given:
+def open_given(directory: str | Path, drop: Collection[str] = (), license_name: str | None = None) -> Given:
     """Open a model to be exported.
 
     Args:
         directory: a run or model directory.
         drop: which of `EXTRAS` may be left out.
+        license_name: of the model, as hubs of models call it.
 
     Raises:
         ConfigError: the model has more than is exported and may not be left out, or `drop` names what it has not.
@@ -99,7 +107,7 @@ def open_given(directory: str | Path, drop: Collection[str] = ()) -> Given:
     source = pieces_of(tokenizers.source)
     target = source if tokenizers.joint else pieces_of(tokenizers.target)
     return Given(directory, model, blueprint, config, found.decoding, found.languages, tokenizers, source, target,
-                 dropped)  # fmt: skip
+                 dropped, license_name)  # fmt: skip
 
 
 def _without(directory: Path, config: ModelConfig, drop: Collection[str]) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ kinds of these names.
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 import tempfile
 import unicodedata
@@ -22,6 +24,7 @@ from dragoman.text.tokenizer import Tokenizer
 _WORD, _CHARACTER = 3, 4  # of TrainerSpec.model_type
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3  # of SentencePiece.type
 _BLANK = "\u2581"
+_TABLE = "pieces are looked up by name: the ids of the SentencePiece model are not those of the vocabulary"
 _MANY = 0x30000  # above lie private characters, tags and selectors, which no rule writes otherwise
 
 
@@ -45,15 +48,18 @@ def pieces_of(tokenizer: Tokenizer) -> Pieces:
     rule = tokenizer.normalization
     if tokenizer.kind in ("word", "character"):
         return _listed(tokenizer)
+    names = tuple(tokenizer.pieces(range(len(tokenizer))))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tokenizer.model"
+        path = Path(folder) / "tokenizer"
         tokenizer.save(path)
         model = path.read_bytes()
+    if tokenizer.stem == "pieces":  # of an imported model: a SentencePiece model, and a table beside it
+        return Pieces(names, base64.b64decode(json.loads(model)["sentencepiece"]), (_TABLE,))
     notes = [f"U+2581 ({_BLANK}) in a text becomes a blank"]
     if rule in ("blanks", "nfc", "nfkc"):
         model += field(3, field(2, _character_map(rule)))
         notes.append(f"normalisation ({rule}) is done by a map of characters; outer blanks are not dropped")
-    return Pieces(tuple(tokenizer.pieces(range(len(tokenizer)))), model, tuple(notes))
+    return Pieces(names, model, tuple(notes))
 
 
 def _listed(tokenizer: Tokenizer) -> Pieces:
@@ -130,4 +136,6 @@ def cut_alike(pieces: Pieces, tokenizer: Tokenizer, texts: Sequence[str]) -> int
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor(model_proto=pieces.model)
-    return sum(processor.encode(text) == tokenizer.encode(text) for text in texts)
+    ids, unk = {name: number for number, name in enumerate(pieces.names)}, tokenizer.specials.unk
+    rows = ([ids.get(piece, unk) for piece in processor.encode(text, out_type=str)] for text in texts)
+    return sum(row == tokenizer.encode(text) for row, text in zip(rows, texts, strict=True))
