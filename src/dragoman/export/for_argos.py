@@ -10,6 +10,7 @@ from dragoman.errors import ConfigError
 from dragoman.export import for_ctranslate2
 from dragoman.export.card import write_card
 from dragoman.export.given import Given
+from dragoman.export.protobuf import field
 from dragoman.files import json_text, write_bytes
 from dragoman.text.languages import language_name
 
@@ -17,6 +18,7 @@ NAME = "Argos Translate"
 QUANTIZATIONS = for_ctranslate2.QUANTIZATIONS
 ENDING = ".argosmodel"
 VERSION = "1.0"
+_BYTE = 6  # of SentencePiece.type
 
 
 def write(given: Given, directory: Path, quantization: str = "float32") -> None:
@@ -35,7 +37,7 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
     for_ctranslate2.write(given, folder / "model", quantization)
     for side in ("source", "target"):
         os.unlink(folder / "model" / f"{side}.spm")
-    write_bytes(folder / "sentencepiece.model", given.source.model)
+    write_bytes(folder / "sentencepiece.model", _both_sides(given))
     metadata = {
         "package_version": VERSION, "argos_version": "1.9", "type": "translate", "from_code": source,
         "from_name": language_name(source), "to_code": target, "to_name": language_name(target),
@@ -43,6 +45,14 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
     write_bytes(folder / "metadata.json", (json_text(metadata, indent=2) + "\n").encode())
     write_card(given, folder, library="argos-translate", tags=("argos-translate", "ctranslate2"),
                use=_USE.replace("{source}", source).replace("{target}", target))  # fmt: skip
+
+
+def _both_sides(given: Given) -> bytes:
+    """The tokenizer of sources, which joins the pieces of targets too: bytes it must know by name."""
+    model, spelled = given.source.model, [f"<0x{byte:02X}>" for byte in range(256)]
+    if "<0x00>" in given.source.names or "<0x00>" not in given.target.names:
+        return model
+    return b"".join([model, *(field(1, field(1, one) + field(3, _BYTE)) for one in spelled), field(2, field(35, True))])
 
 
 def root(given: Given) -> str:
@@ -54,8 +64,7 @@ def notes(given: Given) -> list[str]:
     """Return what Argos Translate does otherwise, in words."""
     found = ["Argos Translate writes a blank for each _ of an output, and searches with a beam of 4 or more"]
     if not given.tokenizers.joint and given.tokenizers.source.kind in ("word", "character"):
-        found.append("letters that the target vocabulary spells in bytes come out as <0x..>, since the package has one "
-                     "tokenizer, that of sources")  # fmt: skip
+        found.append("characters that are unknown in a source are several <unk> there")
     return found
 
 
