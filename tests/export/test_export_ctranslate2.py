@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.export import export
+from dragoman.export import export_model
 from dragoman.models import load_pretrained
 from export_models import make_directory, tokenizers
 
@@ -30,7 +30,7 @@ def test_every_shape_gives_the_same_tokens_and_log_probabilities(
     kind: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     model = make_directory(tmp_path / "model", kind, **settings)
-    made = export(model, "ctranslate2", tmp_path / "out")
+    made = export_model(model, "ctranslate2", tmp_path / "out")
     assert made.check is not None
     assert (made.check.equal, made.check.lines) == (200, 200)
     assert {"model.bin", "config.json", "source.spm", "target.spm"} <= set(made.files)
@@ -72,7 +72,7 @@ def names(directory: Path, side: str) -> list[str]:
 def test_what_it_cannot_hold_is_refused_in_words(settings: dict[str, Any], told: str, tmp_path: Path) -> None:
     model = make_directory(tmp_path / "model", **settings)
     with pytest.raises(ConfigError, match=told):
-        export(model, "ctranslate2", tmp_path / "out")
+        export_model(model, "ctranslate2", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -81,22 +81,24 @@ def test_a_right_to_left_decoder_is_dropped_and_the_loss_measured(tmp_path: Path
     model = make_directory(tmp_path / "model", **settings)
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat\na dog\n\nder Hund\n", encoding="utf-8")
-    made = export(model, "ctranslate2", tmp_path / "out", drop=["right-to-left"], check_file=lines)
+    made = export_model(model, "ctranslate2", tmp_path / "out", drop=["right-to-left"], check_file=lines)
     assert made.loss is not None
     assert made.check is not None
     assert (made.loss.dropped, made.loss.lines, made.check.lines) == (("right-to-left",), 3, 3)
     assert made.check.equal == 3
     with pytest.raises(ConfigError, match="nothing of this name"):
-        export(model, "ctranslate2", tmp_path / "other", drop=["datastore"])
+        export_model(model, "ctranslate2", tmp_path / "other", drop=["datastore"])
 
 
 def test_differences_of_a_quantised_export_are_counted(tmp_path: Path) -> None:
     model = make_directory(tmp_path / "model", positions="interleaved")
-    made = export(model, "ctranslate2", tmp_path / "out", quantization="int8")
+    made = export_model(model, "ctranslate2", tmp_path / "out", quantization="int8")
     assert made.check is not None
     assert (made.check.first is None) == (made.check.equal == made.check.lines)
-    assert made.files["model.bin"] < export(model, "ctranslate2", tmp_path / "whole", check=False).files["model.bin"]
+    assert (
+        made.files["model.bin"] < export_model(model, "ctranslate2", tmp_path / "whole", check=False).files["model.bin"]
+    )
     with pytest.raises(ConfigError, match="there already"):
-        export(model, "ctranslate2", tmp_path / "out")
+        export_model(model, "ctranslate2", tmp_path / "out")
     with pytest.raises(ConfigError, match="unknown quantization"):
-        export(model, "ctranslate2", tmp_path / "third", quantization="int3")
+        export_model(model, "ctranslate2", tmp_path / "third", quantization="int3")

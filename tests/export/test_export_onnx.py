@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.export import export
+from dragoman.export import export_model
 from dragoman.export.given import open_given
 from dragoman.export.peers import OnnxPeer
 from dragoman.models import load_pretrained
@@ -28,7 +28,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("kind", "settings"), SHAPES)
 def test_every_shape_gives_the_same_tokens_and_logits(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
     model = make_directory(tmp_path / "model", kind, **settings)
-    made = export(model, "onnx", tmp_path / "out")
+    made = export_model(model, "onnx", tmp_path / "out")
     assert made.check is not None
     assert (made.check.equal, made.check.lines) == (200, 200)
     assert {"onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx", "tokenizer.json"} <= set(made.files)
@@ -54,7 +54,7 @@ def test_tokenizer_json_cuts_alike(kind: str, tmp_path: Path) -> None:
     from tokenizers import Tokenizer
 
     model = make_directory(tmp_path / "model", kind, norm="pre", positions="interleaved")
-    export(model, "onnx", tmp_path / "out", check=False)
+    export_model(model, "onnx", tmp_path / "out", check=False)
     pair = tokenizers(kind)
     their = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     for text in TEXTS:
@@ -68,7 +68,7 @@ def test_tokenizer_json_cuts_alike(kind: str, tmp_path: Path) -> None:
 
 def test_graphs_in_int8_are_smaller_and_still_run(tmp_path: Path) -> None:
     model = make_directory(tmp_path / "model", norm="pre", positions="rotary", tie_embeddings="none")
-    made = export(model, "onnx", tmp_path / "out", quantization="int8")
+    made = export_model(model, "onnx", tmp_path / "out", quantization="int8")
     assert made.check is not None
     assert made.check.lines == 200
     assert "onnx/decoder_model_merged_quantized.onnx" in made.files

@@ -46,7 +46,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a model as another program reads it. That program translates 200 lines, which are compared with ours."""
-    from dragoman.export import export as make
+    from dragoman.export import export_model as make
 
     made = make(model, to, out, drop=drop or (), quantization=quantization, check=check, check_file=check_lines,
                 license_name=license_name, report=tell)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dragoman.errors import ConfigError
 from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx
-from dragoman.export.checking import Check, Loss, Peer, check_lines, compare, loss_of
+from dragoman.export.checking import LINES, Check, Loss, Peer, check_lines, compare, loss_of
 from dragoman.export.given import Given, open_given
 from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, OnnxPeer
 from dragoman.files import make_directory, remove, temporary_sibling, written_as
@@ -69,7 +69,7 @@ class Exported:
                 "notes": list(self.notes)}  # fmt: skip
 
 
-def export(
+def export_model(
     model: str | Path,
     to: str,
     out: str | Path,
@@ -102,17 +102,7 @@ def export(
         DataError: the lines to check with cannot be read.
     """
     out = Path(out)
-    if to not in get_args(Format):
-        raise ConfigError("unknown format", expected=", ".join(get_args(Format)), found=to)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
-    way = _WAYS[to]
-    if quantization not in way.quantizations:
-        expected = ", ".join(way.quantizations)
-        raise ConfigError(f"unknown quantization for {to}", expected=expected, found=quantization)
-    packed = to == "argos"
-    if packed and (out.suffix != for_argos.ENDING or out.is_dir()):
-        raise ConfigError("a package is one file", expected=f"--out NAME{for_argos.ENDING}", found=out)
+    way, packed = _way(to, out, quantization), to == "argos"
     given = open_given(model, drop, license_name)
     make_directory(out.absolute().parent)
     temporary = temporary_sibling(out.absolute())
@@ -122,7 +112,8 @@ def export(
         with written_as(temporary, out):
             temporary.mkdir()
             way.write(given, temporary, quantization)
-        report(f"written for {to}, checking")
+        if check:
+            report(f"written for {to}; now it translates {LINES} lines")
         lines = check_lines(given, check_file) if check else None
         checked = None if lines is None else compare(given, way.peer(given, temporary, quantization), lines)
         lost = None if lines is None else loss_of(given, lines)
@@ -134,6 +125,21 @@ def export(
     files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
     notes = dict.fromkeys((*given.source.notes, *given.target.notes, *(for_argos.notes(given) if packed else ())))
     return Exported(out, to, files, checked, lost, tuple(notes))
+
+
+def _way(to: str, out: Path, quantization: str) -> _Way:
+    """How a format is written, once it is known that this can be asked for."""
+    if to not in get_args(Format):
+        raise ConfigError("unknown format", expected=", ".join(get_args(Format)), found=to)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    way = _WAYS[to]
+    if quantization not in way.quantizations:
+        expected = ", ".join(way.quantizations)
+        raise ConfigError(f"unknown quantization for {to}", expected=expected, found=quantization)
+    if to == "argos" and (out.suffix != for_argos.ENDING or out.is_dir()):
+        raise ConfigError("a package is one file", expected=f"--out NAME{for_argos.ENDING}", found=out)
+    return way
 
 
 def _put(made: Path, out: Path, *, packed: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.export.card import write_card
@@ -76,7 +77,7 @@ def shared(given: Given) -> bool:
     } <= tied.keys()  # fmt: skip
 
 
-def order_of(given: Given) -> Tensor:
+def order_of(given: Given) -> Int[Tensor, " d_model"]:
     """Return which column of ours each column of MarianMT is: int64 `[d_model]`."""
     columns = torch.arange(given.blueprint.shape.d_model)
     return torch.cat([columns[0::2], columns[1::2]]) if given.blueprint.scheme[0] == "interleaved" else columns

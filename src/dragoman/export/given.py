@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from dragoman.config import DecodingConfig, ModelConfig
@@ -140,7 +141,7 @@ def refuse(given: Given, program: str, reasons: Sequence[str], hint: str | None 
                           hint=hint)  # fmt: skip
 
 
-def array(tensor: Tensor) -> np.ndarray:
+def array(tensor: Shaped[Tensor, "..."]) -> np.ndarray:
     """Return weights as a NumPy array over the same memory."""
     return tensor.detach().numpy()
 

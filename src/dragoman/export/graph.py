@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 OPSET = 17
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Graph:
@@ -60,18 +61,18 @@ class Graph:
             self.weights[self._constants[key]] = value
         return self._constants[key]
 
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Return the one result of an operation of ONNX."""
+    def op(self, kind: str, *inputs: str, given: Mapping[str, Any] = _NOTHING) -> str:
+        """Return the one result of an operation of ONNX; `given` are its attributes."""
         self._count += 1
         name = f"{kind.lower()}_{self._count}"
-        self._nodes.append(self._helper.make_node(kind, list(inputs), [name], name=f"/{name}", **attributes))
+        self._nodes.append(self._helper.make_node(kind, list(inputs), [name], name=f"/{name}", **given))
         return name
 
-    def ops(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
-        """Return several results of one operation."""
+    def ops(self, kind: str, count: int, *inputs: str, given: Mapping[str, Any] = _NOTHING) -> list[str]:
+        """Return several results of one operation; `given` are its attributes."""
         self._count += 1
         names = [f"{kind.lower()}_{self._count}_{i}" for i in range(count)]
-        self._nodes.append(self._helper.make_node(kind, list(inputs), names, name=f"/{names[0]}", **attributes))
+        self._nodes.append(self._helper.make_node(kind, list(inputs), names, name=f"/{names[0]}", **given))
         return names
 
     def size(self, value: str, axis: int) -> str:

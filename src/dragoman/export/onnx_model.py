@@ -45,12 +45,14 @@ class _Builder:
         weight, bias = norm_of(norm, self.shape.d_model)
         graph = self.graph
         return graph.op("LayerNormalization", x, graph.weight(f"{name}.weight", weight),
-                        graph.weight(f"{name}.bias", bias), axis=-1, epsilon=norm.eps)  # fmt: skip
+                        graph.weight(f"{name}.bias", bias), given={"axis": -1, "epsilon": norm.eps})  # fmt: skip
 
     def split(self, x: str, width: int) -> str:
         """`[batch, len, heads * width]` as `[batch, heads, len, width]`."""
         graph = self.graph
-        return graph.op("Transpose", graph.op("Reshape", x, graph.ints(0, 0, self.heads, width)), perm=[0, 2, 1, 3])
+        return graph.op(
+            "Transpose", graph.op("Reshape", x, graph.ints(0, 0, self.heads, width)), given={"perm": [0, 2, 1, 3]}
+        )
 
     def rotated(self, x: str, places: str) -> str:
         """Queries or keys `[batch, heads, len, d_k]`, each pair of columns rotated by its place."""
@@ -62,11 +64,11 @@ class _Builder:
             for part, name in enumerate(("rotary_sine", "rotary_cosine"))
         )  # fmt: skip
         pairs = graph.op("Reshape", x, graph.ints(0, 0, 0, half, 2))
-        even, odd = (graph.op("Squeeze", one, graph.ints(4)) for one in graph.ops("Split", 2, pairs, axis=4))
+        even, odd = (graph.op("Squeeze", one, graph.ints(4)) for one in graph.ops("Split", 2, pairs, given={"axis": 4}))
         first = graph.op("Sub", graph.op("Mul", even, cosine), graph.op("Mul", odd, sine))
         second = graph.op("Add", graph.op("Mul", even, sine), graph.op("Mul", odd, cosine))
         joined = [graph.op("Unsqueeze", one, graph.ints(4)) for one in (first, second)]
-        return graph.op("Reshape", graph.op("Concat", *joined, axis=4), graph.ints(0, 0, 0, self.d_k))
+        return graph.op("Reshape", graph.op("Concat", *joined, given={"axis": 4}), graph.ints(0, 0, 0, self.d_k))
 
     def distances(self, places: str, keys: str) -> str:
         """How far each key stands after each query: int64 `[q_len, k_len]`."""
@@ -81,15 +83,15 @@ class _Builder:
         """Attention of queries, keys and values by head; `hidden` is added to the scores."""
         graph = self.graph
         query = graph.op("Mul", query, graph.scalar(1.0 / math.sqrt(self.d_k)))
-        scores = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = graph.op("MatMul", query, graph.op("Transpose", key, given={"perm": [0, 1, 3, 2]}))
         if attention.distances is not None and distances is not None:
             scores = graph.op("Add", scores, self._relative(query, attention.distances, distances, name))
         elif self.shape.self_positions == "alibi" and distances is not None:
             slopes = np.array(alibi_slopes(self.heads), dtype=np.float32).reshape(1, -1, 1, 1)
-            far = graph.op("Cast", graph.op("Abs", distances), to=1)
+            far = graph.op("Cast", graph.op("Abs", distances), given={"to": 1})
             scores = graph.op("Sub", scores, graph.op("Mul", graph.weight("alibi_slopes", slopes), far))
-        weights = graph.op("Softmax", graph.op("Add", scores, hidden), axis=-1)
-        mixed = graph.op("Transpose", graph.op("MatMul", weights, value), perm=[0, 2, 1, 3])
+        weights = graph.op("Softmax", graph.op("Add", scores, hidden), given={"axis": -1})
+        mixed = graph.op("Transpose", graph.op("MatMul", weights, value), given={"perm": [0, 2, 1, 3]})
         mixed = graph.op("Reshape", mixed, graph.ints(0, 0, self.heads * self.d_v))
         return self.linear(f"{name}.output", mixed, attention.output)
 
@@ -100,8 +102,8 @@ class _Builder:
         limited = graph.op("Clip", distances, graph.scalar(-most), graph.scalar(most))
         index = graph.op("Add", limited, graph.scalar(most))
         shape = graph.op("Concat", graph.op("Slice", graph.op("Shape", query), graph.ints(0), graph.ints(2)),
-                         graph.op("Shape", index), axis=0)  # fmt: skip
-        return graph.op("GatherElements", products, graph.op("Expand", index, shape), axis=3)
+                         graph.op("Shape", index), given={"axis": 0})  # fmt: skip
+        return graph.op("GatherElements", products, graph.op("Expand", index, shape), given={"axis": 3})
 
     def residual(self, name: str, x: str, norm: Norm[Tensor], inner: str | None = None) -> str:
         """What a sublayer is given (without `inner`), or what comes after it."""
@@ -138,7 +140,7 @@ class _Builder:
     def hidden_of(self, mask: str) -> str:
         """What is added to scores so that keys with a mask of 0 are not seen `[batch, 1, 1, k_len]`."""
         graph = self.graph
-        away = graph.op("Sub", graph.scalar(1.0), graph.op("Cast", mask, to=1))
+        away = graph.op("Sub", graph.scalar(1.0), graph.op("Cast", mask, given={"to": 1}))
         return graph.op("Mul", graph.op("Unsqueeze", away, graph.ints(1, 2)), graph.scalar(_HIDDEN))
 
     def range(self, start: str, end: str) -> str:
@@ -198,11 +200,11 @@ class _Decoder(_Builder):
              for side, length in (("decoder", "past"), ("encoder", "past_src")) for part in ("key", "value")]
             for number in range(len(stack.layers))
         ]  # fmt: skip
-        self.before = graph.op("Mul", graph.size(pasts[0][0], 2), graph.op("Cast", self.cached, to=7))
+        self.before = graph.op("Mul", graph.size(pasts[0][0], 2), graph.op("Cast", self.cached, given={"to": 7}))
         end = graph.op("Add", self.before, graph.size(self.ids, 1))
         self.places, keys = self.range(self.before, end), self.range(graph.ints(0), end)
         self.distances_ = self.distances(self.places, keys)
-        later = graph.op("Cast", graph.op("Greater", self.distances_, graph.scalar(0)), to=1)
+        later = graph.op("Cast", graph.op("Greater", self.distances_, graph.scalar(0)), given={"to": 1})
         self.later = graph.op("Mul", later, graph.scalar(_HIDDEN))
         self.padding = self.hidden_of(self.mask)
         if self.shape.cross_positions == "rotary":
@@ -221,7 +223,9 @@ class _Decoder(_Builder):
         if self.shape.self_positions == "rotary":
             query, key = self.rotated(query, self.places), self.rotated(key, self.places)
         key, value = (
-            graph.op("Concat", graph.op("Slice", old, graph.ints(0), self.before, graph.ints(2)), new, axis=2)
+            graph.op(
+                "Concat", graph.op("Slice", old, graph.ints(0), self.before, graph.ints(2)), new, given={"axis": 2}
+            )
             for old, new in zip(past[:2], (key, value), strict=True)
         )
         mixed = self.attend(query, key, value, self.later, layer.self_attention, f"{name}.self", self.distances_)
@@ -264,6 +268,6 @@ class _Decoder(_Builder):
         graph, generator = self.graph, self.given.blueprint.generator
         x = x if stack.end is None else self.norm("decoder.end", x, stack.end)
         if "generator.weight" in self.given.blueprint.tied and "target_embedding" in graph.weights:
-            x = graph.op("MatMul", x, graph.op("Transpose", "target_embedding", perm=[1, 0]))
+            x = graph.op("MatMul", x, graph.op("Transpose", "target_embedding", given={"perm": [1, 0]}))
             return x if generator.bias is None else graph.op("Add", x, graph.weight("bias", array(generator.bias)))
         return self.linear("generator", x, generator)
