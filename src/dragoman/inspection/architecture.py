@@ -35,10 +35,10 @@ class _Item:
     joins: bool = False
     layer: int | None = None
     cross: bool = False
-    top: float = 0.0
+    top: float | int = 0.0
 
     @property
-    def height(self) -> float:
+    def height(self) -> float | int:
         """In pixels."""
         return 22 + 14 * len(self.lines) if self.kind != "words" else 18
 
@@ -49,7 +49,7 @@ class _Column:
 
     stack: str
     count: int
-    centre: float
+    centre: float | int
     side: int
     items: list[_Item] = field(default_factory=list)
 
@@ -90,7 +90,7 @@ def architecture(shown: Trace | Plan) -> Sketch:
     return sketch
 
 
-def _height(column: _Column) -> float:
+def _height(column: _Column) -> float | int:
     """Of a column with its heading and the margins."""
     bounds = sum(one.layer != other.layer for one, other in pairwise(column.items))
     return sum(item.height + _GAP for item in column.items) + 24 * bounds + 52
@@ -157,7 +157,7 @@ def _some(pieces: Sequence[str]) -> str:
     return " ".join(told if count == len(told) else [*told[:count], "…"])
 
 
-def _place(column: _Column, bottom: float) -> None:
+def _place(column: _Column, bottom: float | int) -> None:
     """Gives every box its height, from below; layers keep a distance."""
     before: int | None = None
     for item in column.items:
@@ -187,7 +187,7 @@ def _draw(sketch: Sketch, column: _Column) -> None:
     sketch.add(Words(column.centre, column.items[-1].top - 16, say(name), 15, bold=True))
 
 
-def _box(sketch: Sketch, column: _Column, item: _Item, left: float) -> None:
+def _box(sketch: Sketch, column: _Column, item: _Item, left: float | int) -> None:
     if item.kind == "words":
         sketch.add(Words(column.centre, item.top + item.height / 2, item.title, 12.5, colour=INK, bold=True))
         return
@@ -201,7 +201,7 @@ def _box(sketch: Sketch, column: _Column, item: _Item, left: float) -> None:
     )
 
 
-def _bypasses(sketch: Sketch, column: _Column, left: float) -> None:
+def _bypasses(sketch: Sketch, column: _Column, left: float | int) -> None:
     """The residual connections: around what stands between a branch and a join."""
     edge, outer = (left, left - 13) if column.side < 0 else (left + _WIDTH, left + _WIDTH + 13)
     start: float | None = None

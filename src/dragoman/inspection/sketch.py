@@ -18,14 +18,14 @@ _POINTS = 0.75  # of a pixel
 class Box:
     """A rectangle; coordinates are pixels from the top left."""
 
-    x: float
-    y: float
-    width: float
-    height: float
+    x: float | int
+    y: float | int
+    width: float | int
+    height: float | int
     fill: str = "none"
     stroke: str = "none"
-    round: float = 0.0
-    stroke_width: float = 1.0
+    round: float | int = 0.0
+    stroke_width: float | int = 1.0
     dashed: bool = False
 
 
@@ -33,10 +33,10 @@ class Box:
 class Words:
     """A line of text; `y` is its middle, `align` where `x` is: start, middle or end."""
 
-    x: float
-    y: float
+    x: float | int
+    y: float | int
     text: str
-    size: float = 12.0
+    size: float | int = 12.0
     align: str = "middle"
     colour: str = INK
     bold: bool = False
@@ -46,9 +46,9 @@ class Words:
 class Line:
     """A line through points, with a head at its end if it is an arrow."""
 
-    points: tuple[tuple[float, float], ...]
+    points: tuple[tuple[float | int, float | int], ...]
     colour: str = INK
-    width: float = 1.2
+    width: float | int = 1.2
     arrow: bool = False
     dashed: bool = False
 
@@ -63,8 +63,8 @@ class Sketch:
         shapes: in the order in which they are drawn.
     """
 
-    width: float
-    height: float
+    width: float | int
+    height: float | int
     title: str
     shapes: list[Box | Words | Line] = field(default_factory=list)
 
@@ -102,12 +102,12 @@ class Sketch:
         return draw(path, text, lambda: _figure(self))
 
 
-def width_of(text: str, size: float) -> float:
+def width_of(text: str, size: float | int) -> float | int:
     """Return about how many pixels a text is wide."""
     return size * sum(1.0 if unicodedata.east_asian_width(one) in "WF" else 0.58 for one in text)
 
 
-def _n(value: float) -> str:
+def _n(value: float | int) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
@@ -131,7 +131,7 @@ def _svg(shape: Box | Words | Line) -> str:
     return drawn
 
 
-def _head(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _head(points: Iterable[tuple[float | int, float | int]]) -> list[tuple[float | int, float | int]]:
     """The three corners of an arrow's head."""
     *_, (x0, y0), (x1, y1) = points
     length = max(((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5, 1e-9)

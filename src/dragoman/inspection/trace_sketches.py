@@ -30,7 +30,7 @@ def in_words(name: str) -> tuple[str, str]:
     return say("{stack}, layer {layer}").format(stack=stack, layer=layer), kind
 
 
-def _titled(width: float, height: float, title: str, note: str = "") -> Sketch:
+def _titled(width: float | int, height: float | int, title: str, note: str = "") -> Sketch:
     """A figure with a title above and a note under it."""
     sketch = Sketch(max(width, width_of(title, 15) + 40, width_of(note, 11) + 40), height, title)
     sketch.add(Words(20, 24, title, 15, "start", bold=True))
@@ -39,7 +39,7 @@ def _titled(width: float, height: float, title: str, note: str = "") -> Sketch:
     return sketch
 
 
-def colour(value: float, most: float) -> str:
+def colour(value: float | int, most: float | int) -> str:
     """Return white for 0, deeper blue below and deeper red above: the sense of colours of all figures with signs."""
     share = max(-1.0, min(1.0, value / most if most else 0.0))
     red, blue = (178, 48, 42), (44, 92, 168)
@@ -47,18 +47,18 @@ def colour(value: float, most: float) -> str:
     return "#" + "".join(f"{round(255 + (one - 255) * abs(share) ** 0.8):02x}" for one in end)
 
 
-def _fitted(name: str, room: float) -> float:
+def _fitted(name: str, room: float | int) -> float | int:
     """The size of letters at which a name fits."""
     return max(5.0, min(10.5, 10.5 * (room - 3) / max(width_of(name, 10.5), 1.0)))
 
 
 def _matrix(
     sketch: Sketch,
-    at: tuple[float, float],
+    at: tuple[float | int, float | int],
     values: Shaped[Tensor, "rows columns"],
     names: tuple[Sequence[str], Sequence[str], str],
     seen: Shaped[Tensor, "rows columns"] | None = None,
-) -> tuple[float, float]:
+) -> tuple[float | int, float | int]:
     """Numbers in coloured cells with their names; gives where the matrix ends."""
     (x, y), (rows, columns, title) = at, names
     left = x + max([width_of(row, 10.5) for row in rows], default=0) + 8
@@ -164,7 +164,7 @@ def norm_sketch(stage: Stage) -> Sketch:
     return _moved(sketch, max(0.0, longest - 98))
 
 
-def _moved(sketch: Sketch, by: float) -> Sketch:
+def _moved(sketch: Sketch, by: float | int) -> Sketch:
     """Everything but title and note moved to the right, where names are long."""
     head = [shape for shape in sketch.shapes if isinstance(shape, Words) and shape.x == 20]
     moved: list[Box | Words | Line] = []
@@ -226,7 +226,7 @@ def beam_sketch(trace: Trace) -> Sketch:
     note = say("number on a candidate: sum of log P; filled: finished; dashed: pruned (the best of each step)")
     note += "; " + say("thick: what greedy search takes")
     sketch = _titled(60 + steps * 132, 90 + most * 44, say("The beam as a tree"), note)
-    places: dict[str | None, tuple[float, float]] = {None: (20 + 34, 90)}
+    places: dict[str | None, tuple[float | int, float | int]] = {None: (20 + 34, 90)}
     sketch.add(Box(20, 78, 34, 24, _PALE, QUIET, 4), Words(37, 90, "<s>", 11))
     greedy: set[str | None] = {None}
     for step in range(1, steps + 1):
@@ -269,7 +269,7 @@ def embeddings_sketch(points: Float[Tensor, "count d_model"], names: Sequence[st
     note = say("these two axes hold {share} of the variance").format(share=f"{part:.0%}")
     sketch = _titled(720, 560, say("Map of the embeddings: the two widest axes (PCA)"), note)
     sketch.add(Box(20, 64, 680, 476, "#fbfbfd", LINES))
-    taken: list[tuple[float, float]] = []
+    taken: list[tuple[float | int, float | int]] = []
     for place, ((x, y), name) in enumerate(zip(at.tolist(), names, strict=True)):
         across = 60 + 580 * (x - float(low[0])) / (float(high[0] - low[0]) or 1.0)
         down = 520 - 430 * (y - float(low[1])) / (float(high[1] - low[1]) or 1.0)
