@@ -1,4 +1,4 @@
-"""The tour's word on greedy and beam search: chosen from what the model at hand does, and honest where nothing parts."""
+"""The tour's word on greedy and beam search: chosen from what the model does, and honest where nothing parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_one_whose_likelier_output_is_worse_is_shown(
     text = told(monkeypatch, translator, [BETTER, WORSE], [])
     assert WORSE.source in text
     assert "It is not better" in text
-    assert "10 times" in text
+    assert "10.0 times as likely" in text
     assert "nobody says" not in text
 
 

@@ -13,6 +13,7 @@ from dragoman import canvas
 from dragoman.inspection import Trace, draw_trace, explain
 from dragoman.inspection.sketch import Box, Line, Sketch, Words
 from dragoman.inspection.trace_sketches import colour
+from dragoman.inspection.words import speaking
 from end_to_end import small
 
 TEXT = "{http://www.w3.org/2000/svg}text"
@@ -57,7 +58,8 @@ def test_numbers_of_the_figures_are_the_traces(figures: dict[str, list[str]], tr
 
 
 def test_rows_are_called_what_they_read_and_write(figures: dict[str, list[str]], trace: Trace) -> None:
-    labels = trace.stage("decoder.output").labels
+    with speaking(trace.lang):
+        labels = trace.stage("decoder.output").labels
     for name in ("scores", "one-head", "training-and-steps", "decoder.layers.0.cross_attention", "masks"):
         assert set(labels) <= set(figures[name]), name
 

@@ -240,6 +240,7 @@ WORKING = {
 FIGURES = {
     "Every position has a row of its own (the nearest two are {nearest} apart)":
         "每个位置各有一行（最近的两行相距 {nearest}）",
+    "{place}, {kind}": "{place}，{kind}",
     "{name}: {text}": "{name}：{text}",
     "Encoder": "编码器",
     "Decoder": "解码器",

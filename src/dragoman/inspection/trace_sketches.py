@@ -30,6 +30,11 @@ def in_words(name: str) -> tuple[str, str]:
     return say("{stack}, layer {layer}").format(stack=stack, layer=layer), kind
 
 
+def _joined(name: str) -> str:
+    place, kind = in_words(name)
+    return say("{place}, {kind}").format(place=place, kind=kind)
+
+
 def _titled(width: float | int, height: float | int, title: str, note: str = "") -> Sketch:
     """A figure with a title above and a note under it."""
     sketch = Sketch(max(width, width_of(title, 15) + 40, width_of(note, 11) + 40), height, title)
@@ -139,7 +144,7 @@ def norm_sketch(stage: Stage) -> Sketch:
     bar = max(1.5, min(6.0, 420 / count))
     wide = bar * count
     note = say("every bar one of {count} numbers; dashed: the mean").format(count=count)
-    name = stage.name if stage.layer is None else ", ".join(in_words(stage.name))
+    name = stage.name if stage.layer is None else _joined(stage.name)
     title = say("LayerNorm, before and after: {name}").format(name=name)
     sketch = _titled(2 * wide + 220, 90 + rows * 110, title, note)
     starts = (130, 130 + wide + 60)
