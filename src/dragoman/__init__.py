@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
     from dragoman.events import StopTraining as StopTraining
+    from dragoman.importing import import_model as import_model
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
     from dragoman.inspection import explain as explain
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from dragoman.training import Run as Run
     from dragoman.training import average as average
     from dragoman.training import info as info
+    from dragoman.training import merge as merge
     from dragoman.training import remember as remember
     from dragoman.training import train as train
     from dragoman.translation import Translation as Translation
@@ -63,6 +65,7 @@ __all__, _name, _ = lazy_names(
         "evaluation": ("Metric",),
         "events": ("StopTraining",),
         "language": ("Completer", "Filler", "TextScorer"),
+        "importing": ("import_model",),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
@@ -73,7 +76,7 @@ __all__, _name, _ = lazy_names(
             "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
-        "training": ("Run", "average", "info", "remember", "train"),
+        "training": ("Run", "average", "info", "merge", "remember", "train"),
     },
 )  # fmt: skip
 _former_name = renamed_names(__name__, {"average_run": "average", "describe_model": "info"}, until="0.3")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dragoman.cli import VERBS, main
+from dragoman.cli import VERBS, main, name_of
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_value_that_is_none_is_told_in_plain_words(
     assert f"Invalid value for '{option}': {told}\n" in refused(["translate", "m", option, value], capsys, monkeypatch)
 
 
-@pytest.mark.parametrize("verb", [verb.__name__ for verb in VERBS])
+@pytest.mark.parametrize("verb", [name_of(verb) for verb in VERBS])
 def test_no_option_of_any_verb_answers_as_a_validator_does(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

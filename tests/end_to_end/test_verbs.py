@@ -259,7 +259,7 @@ def test_info_tells_what_a_directory_holds(dragoman: Command, run: Path, model: 
 
 VERBS = [
     "train", "prepare", "translate", "evaluate", "compare", "tune", "remember", "synthesize", "score", "complete",
-    "explain", "inspect", "average", "info", "plot", "bundle", "settings", "demo",
+    "explain", "inspect", "average", "info", "plot", "bundle", "import", "settings", "demo",
 ]  # fmt: skip
 
 

@@ -15,17 +15,18 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
+from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.looking import bundle, plot, settings
 from dragoman.cli.serving import serve
-from dragoman.cli.training import average, demo, prepare, train
+from dragoman.cli.training import average, demo, merge, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
-    average, info, plot, bundle, settings, serve, demo,
+    average, merge, info, plot, bundle, import_model, settings, serve, demo,
 )  # fmt: skip
 
 
@@ -42,8 +43,13 @@ def make_app(verbs: Sequence[Callable[..., None]] = VERBS) -> typer.Typer:
     )
     app.callback()(_options)  # without one a verb alone would be the whole command
     for verb in verbs:
-        app.command(cls=Verb)(verb)
+        app.command(name_of(verb), cls=Verb)(verb)
     return app
+
+
+def name_of(verb: Callable[..., None]) -> str:
+    """Return how a verb is called on the command line: one that is a word of Python names its object too."""
+    return verb.__name__.removesuffix("_model")
 
 
 def _print_version(wanted: bool) -> bool:
@@ -75,7 +81,7 @@ def main() -> None:
     try:
         try:
             # The options of the other verbs take longer to set up than a sentence to translate.
-            named = [verb for verb in VERBS if verb.__name__ in sys.argv[1:2]]
+            named = [verb for verb in VERBS if name_of(verb) in sys.argv[1:2]]
             make_app(named or VERBS)(prog_name="dragoman")
         finally:
             sys.stdout.flush()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,9 +36,11 @@ from dragoman.cli.options import (
 from dragoman.pace import SECONDS
 
 if TYPE_CHECKING:
+    from dragoman.config import DecodingConfig
     from dragoman.language import TextScore
     from dragoman.search import PairScore
     from dragoman.text.lines import BadText
+    from dragoman.translation import Translator
     from dragoman.translation.notes import Notes
     from dragoman.translation.results import Translation
 
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 Typed = Annotated[
     str | None,
     typer.Argument(help="What to translate.  [default: lines]", metavar="TEXT", show_default=False),
+]
+Adapter = Annotated[
+    Path | None, typer.Option(help="An adapter over the model, or the run that trained it.", metavar="DIR")
 ]
 Unknown = Annotated[
     Literal["forbid", "copy", "keep"] | None,
@@ -65,6 +71,7 @@ def translate(
         Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")
     ] = None,
     ensemble: Ensemble = None,
+    adapter: Adapter = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
@@ -97,7 +104,8 @@ def translate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
-    translator, options = open_translator(model, ensemble, settings, named, **how, threads=threads)
+    opened = open_translator if adapter is None else partial(_adapted, adapter)
+    translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
@@ -113,6 +121,27 @@ def translate(
                 stream.write(line + "\n")
             if number % chunk == 0:
                 stream.flush()
+
+
+def _adapted(
+    adapter: Path,
+    model: Path,
+    ensemble: list[Path] | None,
+    settings: list[str] | None,
+    named: dict[str, Any],
+    *,
+    device: str,
+    engine: str,
+    precision: str,
+    threads: int | None = None,
+) -> tuple[Translator, DecodingConfig]:
+    """What `open_translator` returns, of a model with an adapter."""
+    from dragoman.config import Placement
+    from dragoman.translation.adapted import open_adapted
+
+    use_threads(threads)
+    translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
+    return translator, translator.options(decoding_settings(settings, named))
 
 
 def _watched(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,10 @@ def serve(
     models: Annotated[
         list[Path] | None,
         typer.Argument(help="Model or run directories.", metavar="MODEL", show_default=False),
+    ] = None,
+    adapters: Annotated[
+        list[str] | None,
+        typer.Option("--adapter", help="An adapter over the only MODEL, as a further model.", metavar="NAME=DIR"),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; keys are demanded of any but this machine's own.")
@@ -48,13 +52,27 @@ def serve(
         return
     if admin:
         raise typer.BadParameter("it is a property of a new key: give --new-key NAME", param_hint="--admin")
-    given = {
+    given: dict[str, Any] = {
         "host": host, "port": port, "keys": keys, "hosts": tuple(hosts) if hosts else None, "memory": memory,
         "log": log, "log_texts": log_texts or None, "threads": threads,
     }  # fmt: skip
     placed = {"device": device, "engine": engine, "precision": precision}
     given |= {name: value for name, value in placed.items() if value != "auto"}
+    if adapters:
+        given["models"], models = _with_adapters(models or [], adapters, config), []
     run(models or (), make_settings(config, given))
+
+
+def _with_adapters(models: list[Path], adapters: list[str], config: Path | None) -> list[dict[str, str]]:
+    """The only model, and each adapter over it, as `models` of a file of settings has them."""
+    if len(models) != 1 or config is not None:
+        hint = "of several models, and with --config, write adapter = DIR into [[models]] of that file"
+        raise typer.BadParameter(f"it stands over one model: {hint}", param_hint="--adapter")
+    if wrong := [one for one in adapters if not all(one.partition("="))]:
+        raise typer.BadParameter(f"expected NAME=DIR, found {wrong[0]}", param_hint="--adapter")
+    named = [one.partition("=") for one in adapters]
+    path = str(models[0])
+    return [{"path": path}, *({"path": path, "name": name, "adapter": one} for name, _, one in named)]
 
 
 def _make_key(name: str, file: Path | None, admin: bool, models: list[Path] | None) -> None:

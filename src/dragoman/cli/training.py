@@ -1,4 +1,4 @@
-"""Verbs that make models: train, prepare, average, demo.
+"""Verbs that make models: train, prepare, average, merge, demo.
 
 The options of `train` and `prepare` that are settings bear their names, and are handed on by name.
 """
@@ -32,13 +32,27 @@ from dragoman.cli.options import (
 )
 from dragoman.pace import silent
 
+SourceAudio = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Instead of --source: lists of recordings (.tsv), a line each: path, or path, start and end in seconds; "
+        "paths relative to the list.",
+        metavar="FILE",
+    ),
+]
+DevSourceAudio = Annotated[
+    list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
+]
+
 
 def train(
     out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
     source: Source = None,
+    source_audio: SourceAudio = None,
     target: Target = None,
     pairs: Pairs = None,
     dev_source: DevSource = None,
+    dev_source_audio: DevSourceAudio = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
     columns: Columns = None,
@@ -84,9 +98,11 @@ def train(
 def prepare(
     out: Annotated[Path, typer.Option(help="Where to put the prepared data.", metavar="DIR")],
     source: Source = None,
+    source_audio: SourceAudio = None,
     target: Target = None,
     pairs: Pairs = None,
     dev_source: DevSource = None,
+    dev_source_audio: DevSourceAudio = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
     columns: Columns = None,
@@ -127,6 +143,19 @@ def average(
         return
     tell(f"the average of the checkpoints of steps {', '.join(f'{step:,}' for step in made.steps)}")
     print(made.directory)
+
+
+def merge(
+    adapter: Annotated[Path, typer.Argument(help="An adapter, or the run that trained it.", metavar="ADAPTER")],
+    out: Annotated[Path, typer.Option(help="The model directory to make.", metavar="DIR")],
+    base: Annotated[
+        Path | None, typer.Option(help="Its base.  [default: where it was in training]", metavar="MODEL")
+    ] = None,
+) -> None:
+    """Put an adapter into its base for good: a new model directory."""
+    from dragoman.training import merge as run_merging
+
+    print(run_merging(adapter, out, base))
 
 
 def demo(

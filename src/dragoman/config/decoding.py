@@ -73,6 +73,20 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     max_source_length: PositiveLength = setting(
         default=1024, description="Longer sources are cut there, with a warning.", unit="tokens"
     )
+    end_at_limit: Literal["charged", "free", "none"] = setting(
+        default="charged",
+        description="What an output at its limit pays for the </s> that it must have: its probability (charged), or "
+        "nothing (free, as in transformers); or it gets none that counts in its length (none). A prefix likewise.",
+        before="charged",
+        since="0.2.0",
+    )
+    early_stopping: bool = setting(
+        default=False,
+        description="Whether a beam stops once beam_size outputs are finished, although a better one may follow.",
+        before=False,
+        since="0.2.0",
+        needs=_RANKS,
+    )
     no_repeat_ngram: Length = setting(
         default=0,
         description="No n-gram of this size may stand twice in one output; 0 is off.",

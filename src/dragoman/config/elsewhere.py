@@ -145,8 +145,12 @@ ANSWERS = (
      "outputs that differ come by decoding.sampling, with decoding.temperature, decoding.top_k or decoding.top_p"),
     ("attn_implementation flash_attention use_flash use_sdpa",
      "attention takes the fastest kernel there is by itself"),
-    ("lora use_lora lora_r lora_rank adapter adapters freeze freeze_encoder freeze_layers update_vocab",
-     "all weights are trained; training.init_from starts from those of another run"),
+    ("lora use_lora adapter adapters peft use_peft peft_config",
+     "training.lora_rank trains adapters beside the weights of training.init_from"),
+    ("freeze_encoder freeze_decoder freeze_embeddings freeze_backbone fixed_param_strategy",
+     "training.freeze names parts that stay as they are: encoder, decoder, embeddings, or dotted names"),
+    ("update_vocab",
+     "training.extend_vocabulary appends words to the vocabulary of training.init_from"),
 )  # fmt: skip
 _EPOCHS = (
     "a run is counted in whole epochs by training.max_epochs",

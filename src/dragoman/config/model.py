@@ -40,6 +40,25 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         before=0,
         chosen="by data.fuzzy_matches",
     )
+    mels: Positive | None = setting(
+        default=None,
+        description="Of a model that listens: mel bins of each frame that the encoder reads; set by audio.n_mels.",
+        unit="bins",
+        content=frozenset(),  # the prepared data tell it
+        since="0.2.0",
+        before=None,
+        chosen="by audio.n_mels",
+        families=("transformer",),
+    )
+    conv_channels: Annotated[int, Bounds(ge=2)] | None = setting(
+        default=None,
+        description="Of a model that listens: outputs of the first of the two convolutions over its frames.",
+        unit="channels",
+        since="0.2.0",
+        before=None,
+        chosen="2 x d_model",
+        families=("transformer",),
+    )
     d_model: Positive | None = setting(
         default=None,
         description="Width of embeddings and of every layer's output.",
@@ -141,10 +160,13 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         description="What shares one matrix: target embedding and generator (decoder), or the source embedding too.",
         chosen="all with a joint vocabulary, else decoder",
     )
-    positions: Literal["interleaved", "concatenated", "rotary", "rotary-cross", "relative", "alibi"] | None = setting(
+    positions: (
+        Literal["interleaved", "concatenated", "marian", "fairseq", "rotary", "rotary-cross", "relative", "alibi"]
+        | None
+    ) = setting(
         default=None,
-        description="Positions: sinusoids by the layout of their columns (the paper: interleaved), or inside "
-        "self-attention: rotary, relative, alibi; rotary-cross in cross-attention too.",
+        description="Positions: sinusoids by the layout of their columns (the paper: interleaved; marian and fairseq: "
+        "of imported models), or inside self-attention: rotary, relative, alibi; rotary-cross in cross-attention too.",
         chosen="rotary for pairs, interleaved for one text or heads of an odd width",
     )
     relative_distance: Positive = setting(
@@ -152,6 +174,13 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         description="Of relative positions: distances beyond this are not told apart.",
         unit="tokens",
         needs=({"model.positions": ("relative", ...)},),
+    )
+    scale_embeddings: bool = setting(
+        default=True,
+        description="Whether embeddings are multiplied by the root of d_model (section 3.4 of the paper).",
+        before=True,
+        since="0.2.0",
+        elsewhere="scale_embedding",
     )
     bias: bool = setting(default=True, description="Whether the attention projections have biases.")
     generator_bias: bool = setting(default=False, description="Whether the logits have a bias.")
@@ -203,13 +232,19 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         d_k = self.d_k or (self.d_model or 0) // (self.num_heads or 1)
         if self.positions in ("rotary", "rotary-cross") and d_k % 2 and (self.d_k or self.num_heads):
             raise ValueError(f'positions = "{self.positions}" rotates pairs of columns: d_k must be even, not {d_k}')
+        if self.positions in ("marian", "fairseq") and self.d_model and (self.d_model % 2 or self.d_model < 4):
+            raise ValueError(f'positions = "{self.positions}" needs an even d_model of 4 or more, not {self.d_model}')
         if self.right_to_left and not self.learns_pairs:
             raise ValueError(f"right_to_left is for pairs, which a {self.family} model does not learn")
         if self.right_to_left_decoder == "own" and self.right_to_left is False:
             raise ValueError('right_to_left_decoder = "own" is for models with right_to_left = true')
         if self.positions == "rotary-cross" and not self.learns_pairs:
             raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
+        if self.conv_channels is not None and self.conv_channels % 2:
+            raise ValueError(f"conv_channels must be even, not {self.conv_channels}: a gated linear unit halves them")
         unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
+        if self.tie_embeddings == "all" and self.mels is not None:
+            raise ValueError('tie_embeddings = "all" is for texts: sounds have no vocabulary to share')
         if self.tie_embeddings == "all" and unequal:
             raise ValueError(
                 'tie_embeddings = "all" needs one joint vocabulary '

@@ -6,9 +6,18 @@ from typing import Annotated, Literal
 
 from dragoman.config.kinds import COUNTED, TRAINED, Minutes, NotNegative, PathText, Positive, Rate, Threads
 from dragoman.config.section import Section, setting
-from dragoman.config.values import Bounds
+from dragoman.config.values import Before, Bounds
 
 _MUON = ({"training.optimizer": ("muon", ...)},)
+_ADAPTERS = ({"training.lora_rank": Bounds(gt=0)},)
+
+
+def _words(value: object) -> object:
+    """Names may stand in one text, commas between them."""
+    return [one.strip() for one in value.split(",")] if isinstance(value, str) else value
+
+
+_LISTED = Before(_words, "a name, or a list of names")
 
 
 class MarkovConfig(Section, section="markov", content=frozenset({"run"}), families=COUNTED):
@@ -198,6 +207,41 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         "begin as the mean of the others.",
         since="0.2.0",
         before=False,
+    )
+    lora_rank: NotNegative = setting(
+        default=0,
+        description="Rank of adapters (LoRA) that are trained beside the matrices of init_from, which stay as they "
+        "are; 0 trains the weights themselves.",
+        before=0,
+        since="0.2.0",
+        elsewhere="lora_r lora_dim",
+    )
+    lora_alpha: Annotated[float, Bounds(gt=0)] | None = setting(
+        default=None,
+        description="What an adapter counts is lora_alpha / lora_rank; twice the rank if unset.",
+        before=None,
+        since="0.2.0",
+        needs=_ADAPTERS,
+        chosen="twice the rank",
+    )
+    lora_matrices: Annotated[tuple[Literal["query", "key", "value", "output", "inner", "outer"], ...], _LISTED] = (
+        setting(
+            default=("query", "key", "value", "output"),
+            description="The matrices of each layer that get an adapter: of attention (query, key, value, output), of "
+            "the feed-forward block (inner, outer).",
+            before=("query", "key", "value", "output"),
+            since="0.2.0",
+            needs=_ADAPTERS,
+            elsewhere="lora_target_modules target_modules lora_layers",
+        )
+    )
+    freeze: Annotated[tuple[str, ...], _LISTED] = setting(
+        default=(),
+        description="Parts that stay as they are: encoder, decoder, embeddings, generator, or dotted names of weights, "
+        "with * for any letters (encoder.layers.0, *.feed_forward).",
+        before=(),
+        since="0.2.0",
+        elsewhere="freeze_layers freeze_modules fixed_param_names freeze_parameters",
     )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         default="auto", description="Precision of matrix products; auto: the faster one on this device."

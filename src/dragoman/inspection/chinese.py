@@ -16,6 +16,10 @@ STAGES = {
     "the row of each position, as {kind} has it": "每个位置的编码，按 {kind} 的做法",
     "the row of each position: even columns sin, odd ones cos of pos / 10000^(2i/d_model)":
         "位置编码：pos / 10000^(2i/d_model) 的正弦在偶数列，余弦在奇数列",
+    "the row of each position: first all sin, then all cos of pos / 10000^(i/(d_model/2 - 1))":
+        "位置编码：pos / 10000^(i/(d_model/2 - 1)) 的正弦全在前，余弦全在后",
+    "the row of each position: first all sin, then all cos of (pos + 2) / 10000^(i/(d_model/2 - 1))":
+        "位置编码：(pos + 2) / 10000^(i/(d_model/2 - 1)) 的正弦全在前，余弦全在后",
     "the row of each position: first all sin, then all cos of pos / 10000^(2i/d_model)":
         "位置编码：pos / 10000^(2i/d_model) 的正弦全在前，余弦全在后",
     "position {place}": "位置 {place}",

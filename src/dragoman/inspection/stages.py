@@ -119,8 +119,13 @@ def _positions(scene: _Scene, call: Call) -> Iterator[Stage]:
         rows = call.module(torch.zeros_like(call.given[:1]))  # what is added to nothing
     what = say("the row of each position, as {kind} has it").format(kind=type(call.module).__name__)
     if isinstance(call.module, SinusoidalPositions):
-        if call.module.layout == "interleaved":
+        layout = call.module.layout
+        if layout == "interleaved":
             what = say("the row of each position: even columns sin, odd ones cos of pos / 10000^(2i/d_model)")
+        elif layout == "marian":
+            what = say("the row of each position: first all sin, then all cos of pos / 10000^(i/(d_model/2 - 1))")
+        elif layout == "fairseq":
+            what = say("the row of each position: first all sin, then all cos of (pos + 2) / 10000^(i/(d_model/2 - 1))")
         else:
             what = say("the row of each position: first all sin, then all cos of pos / 10000^(2i/d_model)")
     places = [say("position {place}").format(place=place) for place in range(len(scene.sides.pieces(length)))]

@@ -35,7 +35,7 @@ class OpenedFiles:
         given: their paths as they were given.
     """
 
-    def __init__(self, directories: Sequence[str | Path], how: Mapping[str, str]) -> None:
+    def __init__(self, directories: Sequence[str | Path], how: Mapping[str, Any]) -> None:
         self.given = tuple(map(str, directories))
         self.directories = tuple(Path(os.path.abspath(one)) for one in directories)
         self.how = dict(how)

@@ -41,6 +41,9 @@ class TokenEmbedding(nn.Module):
         return F.embedding(ids, self.weight, self.pad) * math.sqrt(self.d_model)
 
 
+LAYOUTS = ("interleaved", "concatenated", "marian", "fairseq")
+
+
 def sinusoids(
     length: int, d_model: int, *, layout: str = "interleaved", first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "{length} {d_model}"]:
@@ -50,12 +53,16 @@ def sinusoids(
         length: number of positions.
         d_model: number of columns.
         layout: `interleaved`, columns sin, cos, sin, cos … (the paper); or `concatenated`, all sines, then all
-            cosines (tensor2tensor, Marian). An odd width has one sine more than cosines.
+            cosines (MarianMT). An odd width has one sine more than cosines. `marian` and `fairseq` are concatenated
+            too, with the wavelengths of tensor2tensor (the longest is reached) and angles in float32, as Marian and
+            fairseq compute them; fairseq counts from 2. Their width is even and at least 4.
         first: the first position.
         device: where to build it.
     """
-    if layout not in ("interleaved", "concatenated"):
-        raise ValueError(f"layout is 'interleaved' or 'concatenated', got {layout!r}")
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is one of {', '.join(LAYOUTS)}, got {layout!r}")
+    if layout in ("marian", "fairseq"):
+        return _tensor2tensor(length, d_model, layout, first).to(device)
     position = torch.arange(first, first + length, dtype=torch.float64, device="cpu")[:, None]
     pair = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
     angle = position / 10000.0 ** (pair / d_model)
@@ -66,6 +73,22 @@ def sinusoids(
         table = torch.empty(length, d_model, dtype=torch.float64, device="cpu")
         table[:, 0::2], table[:, 1::2] = sine, cosine
     return table.to(device)
+
+
+def _tensor2tensor(length: int, d_model: int, layout: str, first: int) -> Float[Tensor, "{length} {d_model}"]:
+    """Sines, then cosines, each function rounded once from float64, as the C library does in float32."""
+    half = d_model // 2
+    if d_model % 2 or half < 2:
+        raise ValueError(f"positions of {layout} need an even width of 4 or more, got {d_model}")
+    # Each divides in its own precision.
+    step = torch.tensor(math.log(10000.0) / (half - 1), dtype=torch.float32)
+    if layout == "marian":
+        step = torch.tensor(math.log(10000.0), dtype=torch.float32) / (half - 1)
+    rate = (torch.arange(half, dtype=torch.float32, device="cpu") * -step).double().exp().float()
+    begin = first + (2 if layout == "fairseq" else 0)
+    position = torch.arange(begin, begin + length, dtype=torch.float32, device="cpu")[:, None]
+    angle = (position * rate).double()
+    return torch.cat([angle.sin(), angle.cos()], dim=1)
 
 
 class SinusoidalPositions(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.models.low_rank import Pair
 from dragoman.nn import FeedForward, MultiHeadAttention
 
 # Jordan's polynomial: it takes singular values to between 0.7 and 1.2, small ones in few steps.
@@ -103,11 +104,15 @@ class Muon(torch.optim.Optimizer):
 
 
 def matrices_of(model: nn.Module) -> list[Matrix]:
-    """Return the matrices inside the layers: each projection of attention by itself, and the feed-forward ones."""
+    """Return the matrices inside the layers: each projection of attention by itself, and the feed-forward ones; those
+    of adapters likewise. What is not trained is none of them.
+    """
     found: list[Matrix] = []
     for part in model.modules():
         if isinstance(part, MultiHeadAttention):
             found += [(part.projection.weight, part.widths), (part.output.weight, (len(part.output.weight),))]
         elif isinstance(part, FeedForward):
             found += [(linear.weight, (len(linear.weight),)) for linear in (part.inner, part.outer)]
-    return found
+        elif isinstance(part, Pair):
+            found += [(factor, (len(factor),)) for factor in (part.a, part.b)]
+    return [one for one in found if one[0].requires_grad]

@@ -20,14 +20,14 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     """
     matrices = matrices_of(model) if config.optimizer == "muon" else []
     moved = {id(matrix) for matrix, _ in matrices}
-    parameters = [one for one in model.parameters() if id(one) not in moved]
+    parameters = [one for one in model.parameters() if one.requires_grad and id(one) not in moved]
     decay = config.weight_decay or 0.0
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
     kind = torch.optim.AdamW if config.optimizer in ("adamw", "muon") else torch.optim.Adam
-    fused = parameters[0].device.type in ("cpu", "cuda", "mps")
+    fused = next(model.parameters()).device.type in ("cpu", "cuda", "mps")
     adam = kind(groups, lr=0.0, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps, fused=fused)
     if not matrices:
         return adam

@@ -28,7 +28,7 @@ def constrain(log_probs: Float[Tensor, "rows vocab"], batch: Sequence[Sentence])
     """Return log-probabilities with what is forbidden at -inf, not renormalised.
 
     Never what the request forbids; nothing but the forced prefix while it lasts; no end before the minimum length;
-    nothing but the end at the maximum length; no repeated n-gram.
+    nothing but the end at the maximum length, at what the options charge for it; no repeated n-gram.
 
     Args:
         log_probs: from the model; not changed.
@@ -60,10 +60,11 @@ def _hold(log_probs: Tensor, raw: Tensor, sentence: Sentence) -> None:
             log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
         stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
         _only(log_probs, dict.fromkeys(stuck, end), raw)
+    charged = request.options.end_at_limit == "charged"
     if step >= request.max_length:
-        _only(log_probs, dict.fromkeys(everywhere, end), raw)
+        _only(log_probs, dict.fromkeys(everywhere, end), raw if charged else torch.zeros_like(raw))
     if step < len(request.prefix):
-        _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw)
+        _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw if charged else torch.zeros_like(raw))
 
 
 def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:

@@ -64,7 +64,8 @@ class Line(Sentence):
         self._tokens.append(token)
         self._values.append(value)
         if token == self.request.frame.end:
-            self.found = [make_hypothesis(self._tokens[:-1], self._values, self.request.options)]
+            request = self.request
+            self.found = [make_hypothesis(self._tokens[:-1], self._values, request.options, request.max_length)]
 
 
 def advance_greedily(

@@ -32,10 +32,21 @@ class Hypothesis:
     right_to_left: float | None = None
 
 
-def make_hypothesis(tokens: Sequence[int], values: Sequence[float], options: DecodingConfig) -> Hypothesis:
-    """Make a hypothesis of tokens and their log-probabilities, that of `</s>` included, added up from the left."""
-    total = added_up(values)
-    score = hypothesis_score(total, len(values), options.length_penalty, options.length_penalty_formula)
+def make_hypothesis(
+    tokens: Sequence[int], values: Sequence[float], options: DecodingConfig, limit: int | None = None
+) -> Hypothesis:
+    """Make a hypothesis of tokens and their log-probabilities, that of `</s>` included, added up from the left.
+
+    Args:
+        tokens: ids, without `</s>`.
+        values: one for each, and for `</s>`.
+        options: how it is ranked.
+        limit: of its tokens, where one was set: there it may have no `</s>` that counts.
+    """
+    total, length = added_up(values), len(values)
+    if options.end_at_limit == "none" and limit is not None and 0 < limit < length:
+        length -= 1
+    score = hypothesis_score(total, length, options.length_penalty, options.length_penalty_formula)
     return Hypothesis(tuple(tokens), total, score, tuple(values))
 
 

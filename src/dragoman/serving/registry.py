@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.models.description import WEIGHTS, read_config
 from dragoman.serving.faults import RequestError
 from dragoman.serving.settings import ModelEntry, ServeSettings
 from dragoman.translation import Limits, Scheduler, Translator
+from dragoman.translation.adapted import Bases
 from dragoman.translation.checks import check_family
 
 UNKNOWN = "und"  # the code of a language that nobody named
@@ -60,10 +62,11 @@ class ServedModel:
         scheduler: its searches, while it is open.
     """
 
-    def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings) -> None:
+    def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings, bases: Bases) -> None:
         config, _, languages = read_config(entry.path)
         check_family(entry.path, config.family)
         self.name, self.path, self.settings = name, entry.path, settings
+        self.adapter, self._bases = entry.adapter, bases
         self.source = entry.source or languages.source or UNKNOWN
         self.target = entry.target or languages.target or UNKNOWN
         self.bytes = (entry.path / WEIGHTS).stat().st_size
@@ -97,9 +100,13 @@ class ServedModel:
 
     def _open(self) -> Scheduler:
         how = self.settings
-        translator = Translator.from_pretrained(
-            self.path, device=how.device, engine=how.engine, precision=how.precision
-        )
+        placed = Placement(how.device, how.engine, how.precision)
+        if self.adapter is None:
+            translator = Translator.from_pretrained(
+                self.path, device=how.device, engine=how.engine, precision=how.precision
+            )
+        else:
+            translator = self._bases.translator(self.path, self.adapter, placed)
         limits = Limits(calls=4 * how.limits.requests, wait=min(8.0, how.limits.translate_seconds))
         scheduler = Scheduler(translator, limits, how.threads)
         scheduler.submit([" "]).future.result()  # whatever is built at the first call
@@ -140,7 +147,7 @@ class Registry:
     def __init__(self, settings: ServeSettings) -> None:
         if not settings.models:
             raise ConfigError("there is no model to serve", hint="name model directories: dragoman serve runs/demo")
-        self.settings = settings
+        self.settings, self._bases = settings, Bases()
         self.models = self._made()
         self._room, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._retired: list[ServedModel] = []
@@ -149,10 +156,10 @@ class Registry:
     def _made(self) -> dict[str, ServedModel]:
         made: dict[str, ServedModel] = {}
         for entry in self.settings.models:
-            name = entry.name or _free_name(entry.path, made)
+            name = entry.name or _free_name(entry.adapter or entry.path, made)
             if name in made:
                 raise ConfigError("two models have the same name", found=name, hint="name one of them in --config")
-            made[name] = ServedModel(entry, name, self.settings)
+            made[name] = ServedModel(entry, name, self.settings, self._bases)
         return made
 
     def pairs(self) -> list[tuple[str, str, Route]]:

@@ -31,12 +31,15 @@ class ModelEntry(Checked):
         name: what requests call it; the directory's name if None.
         source: language of its sources; what the directory says if None.
         target: language of its outputs; likewise.
+        adapter: directory of an adapter over it, or of the run that trained one: a model of its own for requests, which
+            shares with others over the same path what they do not change.
     """
 
     path: Path
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")] | None = None
     source: Language | None = None
     target: Language | None = None
+    adapter: Path | None = None
 
 
 class RequestLimits(Checked):
@@ -161,6 +164,7 @@ def _read(file: Path) -> dict[str, Any]:
         tree["keys"] = folder / keys
     if isinstance(models := tree.get("models"), list):
         for model in models:
-            if isinstance(model, dict) and isinstance(path := model.get("path"), str):
-                model["path"] = folder / path
+            for key in ("path", "adapter"):
+                if isinstance(model, dict) and isinstance(path := model.get(key), str):
+                    model[key] = folder / path
     return tree

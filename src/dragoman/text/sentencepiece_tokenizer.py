@@ -46,6 +46,8 @@ class SentencePieceTokenizer(SpecialIds):
         DataError: it is not a SentencePiece model, or not one with our special ids and lossless settings.
     """
 
+    stem = "tokenizer"
+
     def __init__(self, model: bytes, *, name: str | Path = "SentencePiece model") -> None:
         from sentencepiece import SentencePieceProcessor
 

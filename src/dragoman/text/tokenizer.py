@@ -33,6 +33,11 @@ class Tokenizer(Protocol):
     """
 
     @property
+    def stem(self) -> str:
+        """What the name of its file begins with."""
+        ...
+
+    @property
     def kind(self) -> Kind:
         """How texts are cut."""
         ...

@@ -32,6 +32,8 @@ class Vocabulary(SpecialIds):
         normalization: how texts are written alike before they are cut (`text.normalization`).
     """
 
+    stem = "vocabulary"
+
     def __init__(
         self, kind: Literal["word", "character"], tokens: Sequence[str], normalization: Normalization = "none"
     ) -> None:
@@ -140,7 +142,7 @@ class Vocabulary(SpecialIds):
             DataError: the file is missing, too large, not JSON, of another format, or its tokens are not exactly the
                 special ones followed by distinct texts with the ids 0, 1, 2, ...
         """
-        tree = _read_json(path)
+        tree = read_tokens(path)
         if tree.get("format") != FORMAT or isinstance(tree.get("format"), bool):
             raise DataError("unknown vocabulary format", file=path, expected=FORMAT, found=repr(tree.get("format")))
         kind = tree.get("kind")
@@ -155,7 +157,12 @@ class Vocabulary(SpecialIds):
         return cls(kind, tokens, rule)
 
 
-def _read_json(path: str | Path) -> dict[str, Any]:
+def read_tokens(path: str | Path) -> dict[str, Any]:
+    """Return a JSON object of so many entries as a vocabulary may have.
+
+    Raises:
+        DataError: the file is missing, too large, not JSON, or names an entry twice.
+    """
     try:
         with opened(Path(path)) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)

@@ -3,6 +3,7 @@
 from dragoman.lazy import renamed_names
 from dragoman.training.averaging import average
 from dragoman.training.info import info
+from dragoman.training.merging import merge
 from dragoman.training.remember import remember
 from dragoman.training.run import Run
 from dragoman.training.starting import train
@@ -11,6 +12,7 @@ __all__ = [
     "Run",
     "average",
     "info",
+    "merge",
     "remember",
     "train",
 ]

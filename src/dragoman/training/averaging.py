@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from dragoman.config import SETTINGS_FILE, make_config, read_toml
-from dragoman.data.prepare import PREPARED
 from dragoman.errors import ConfigError, ModelError
 from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
+from dragoman.models.adapters import has_adapter, load_adapter
 from dragoman.models.description import load_tokenizers, save_tokenizers
-from dragoman.models.pretrained import WEIGHTS, fill, save_config, save_weights
+from dragoman.models.low_rank import LowRank
+from dragoman.models.pretrained import fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
 from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
+from dragoman.training.merging import check_free, merge_loaded
 
 _UPDATES = "updates"
 
@@ -102,8 +104,7 @@ def average(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
     directory, out = Path(directory), Path(out)
     if last < 1:
         raise ConfigError("an average needs at least one checkpoint", found=last)
-    if out.is_file() or any((out / name).exists() for name in (SETTINGS_FILE, CHECKPOINTS, WEIGHTS, PREPARED)):
-        raise ConfigError("the average would overwrite what is there", file=out, hint="give another directory")
+    check_free(out, "the average")
     if is_markov(directory):
         raise ModelError("a Markov model has no checkpoints to average", file=directory)
     if not (directory / CHECKPOINTS).is_dir():
@@ -116,14 +117,22 @@ def average(directory: str | Path, last: int, out: str | Path) -> AveragedRun:
             hint="training.keep_last says how many a run keeps besides the best",
         )  # fmt: skip
     paths = paths[-last:]
+    weights = average_checkpoints(paths)
+    if has_adapter(directory):  # the checkpoints hold factors only
+        return AveragedRun(_merged(directory, weights, out), tuple(map(step_of, paths)))
     pretrained = load_pretrained(directory)
     tokenizers = load_tokenizers(directory, pretrained.config)
-    weights = average_checkpoints(paths)
     fill(pretrained.model, weights)  # what is tied is one tensor again
     save_config(out, pretrained.config, pretrained.decoding, pretrained.languages)
     save_tokenizers(out, tokenizers)
     save_weights(out, pretrained.model)
     return AveragedRun(out, tuple(map(step_of, paths)))
+
+
+def _merged(run: Path, factors: Mapping[str, Tensor], out: Path) -> Path:
+    """Write a model directory of a run's base with other factors merged into it."""
+    adapter = replace(load_adapter(run), factors=factors)
+    return merge_loaded(adapter, Path(adapter.base), out)
 
 
 def _longest_gap(directory: Path) -> int | None:
@@ -205,3 +214,5 @@ def _widened(parameter: Tensor) -> Tensor:
 def _assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     for name, parameter in model.named_parameters():
         parameter.copy_(values[name])
+    if isinstance(model, LowRank):
+        model.merge()

@@ -13,12 +13,11 @@ from dragoman.config import TrainConfig
 from dragoman.data import Prepared
 from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
-from dragoman.models.pretrained import save_weights
 from dragoman.training.averaging import ExponentialMovingAverage
+from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Progress, diverged
 from dragoman.training.signals import StopSignals
-from dragoman.training.tasks import Model
 from dragoman.training.validate import ORDER, Validation, validate
 
 HYPOTHESES = "hypotheses"  # where outputs of validations lie
@@ -28,7 +27,7 @@ class Judge:
     """Validates, and keeps the best weights in the run directory.
 
     Args:
-        model: being trained.
+        learner: the model, with what of it is trained.
         data: the prepared corpus.
         config: completed.
         directory: the run.
@@ -40,7 +39,7 @@ class Judge:
 
     def __init__(
         self,
-        model: Model,
+        learner: Learner,
         data: Prepared,
         config: TrainConfig,
         directory: Path,
@@ -49,14 +48,15 @@ class Judge:
         average: ExponentialMovingAverage | None,
         autocast: Callable[[], AbstractContextManager[object]],
     ) -> None:
-        self.model, self.data, self.config, self.directory = model, data, config, directory
+        self.learner, self.model = learner, learner.model
+        self.data, self.config, self.directory = data, config, directory
         self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
         self.metric = config.validation.metric or "loss"
         self.best: Validation | None = None  # of this start of the run
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
-        return nullcontext() if self.average is None else self.average.applied(self.model)
+        return nullcontext() if self.average is None else self.average.applied(self.learner.module)
 
     def measure(self) -> Validation:
         """Validate the model as it is."""
@@ -77,7 +77,7 @@ class Judge:
             except ModelError as error:
                 raise diverged(self.directory, "the model cannot be validated", error.message) from error
             best = self.is_better(result, progress)
-            better = best and self.attempts.write("weights", lambda: save_weights(self.directory, self.model))
+            better = best and self.attempts.write("weights", lambda: self.learner.save(self.directory))
         progress.validated = progress.step
         if better:
             remark = as_best + self.decided_by(result, progress)

@@ -50,7 +50,8 @@ def reconciled(config: TrainConfig, directory: Path, *, resume: bool) -> TrainCo
     _forget_other_lengths(stored["training"], given.get("training", {}))
     if stored["training"]["init_from"] is not None:
         given.pop("tokenizer", None)  # which were those of the model to start from
-    if (directory / CHECKPOINTS).is_dir():
+    # Adapters stand beside their base wherever that is now; its sum is looked at.
+    if (directory / CHECKPOINTS).is_dir() and not stored["training"]["lora_rank"]:
         fixed.add("training.init_from")  # it has begun already
     differing = []
     for one in all_settings():

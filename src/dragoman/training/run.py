@@ -20,10 +20,10 @@ from dragoman.events import Finished
 from dragoman.fast import keep_few_products
 from dragoman.files import check_own_directory, make_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
-from dragoman.models import Languages, build_model, count_parameters, load_pretrained
+from dragoman.models import Languages, build_model, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
 from dragoman.models.growing import with_more_rows
-from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config, save_weights
+from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
@@ -39,6 +39,7 @@ from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.finished import Run
 from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
+from dragoman.training.learned import base_again
 from dragoman.training.lock import RunLock
 from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
@@ -299,19 +300,22 @@ class _Session:
     def _trainer(self, data: Prepared, device: torch.device, start: Path | None) -> Trainer:
         seed_all(self.config.training.seed, -1)
         model = build_model(self.config.model)
+        base = base_again(self.config.training, self.directory) if start is None else start
+        if base is not None:
+            weights = load_pretrained(base).model.state_dict()
+            fill(model, with_more_rows(weights, model) if self.config.training.extend_vocabulary else weights, base)
         if start is not None:
-            weights = load_pretrained(start).model.state_dict()
-            fill(model, with_more_rows(weights, model) if self.config.training.extend_vocabulary else weights, start)
             self.log.line(f"starting from the weights of {start}")
         seconds = estimate_seconds(self.config, data, device)
         if self.config.training.max_minutes is not None and (self.most or 0) > (self.config.training.max_steps or 0):
             seconds = 60 * self.config.training.max_minutes
+        shared = config_hash(self.config, data.key)
+        trainer = Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
         self.log.line(
-            f"{count_parameters(model):,} parameters on {device}; up to {self.config.training.max_steps:,} updates, "
+            f"{trainer.learner.told()} on {device}; up to {self.config.training.max_steps:,} updates, "
             f"about {duration(seconds)} unless it stops earlier"
         )
-        shared = config_hash(self.config, data.key)
-        return Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
+        return trainer
 
     def _restore(self, trainer: Trainer, newest: Path, planned: int | None) -> None:
         trainer.restore(newest, planned)
@@ -356,7 +360,7 @@ class _Session:
             return
         try:
             with trainer.judge.evaluated():
-                save_weights(self.directory, trainer.model)
+                trainer.learner.save(self.directory)
         except OSError as error:
             raise SaveError("cannot write the model", file=file, found=error.strerror, hint="make room") from error
 
@@ -375,15 +379,15 @@ class _Session:
         if len(saves) < most:
             self.log.line(f"there are only {len(saves)} checkpoints in a row to average, not {most}")
         paths = saves[-most:]
-        own = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-        trainer.model.load_state_dict(average_checkpoints(paths))
+        own = {name: tensor.clone() for name, tensor in trainer.learner.state().items()}
+        trainer.learner.load(average_checkpoints(paths))
         judge, progress = trainer.judge, trainer.progress
         result = judge.measure()
         best = judge.is_better(result, progress)
-        better = best and trainer.attempts.write("weights", lambda: save_weights(self.directory, trainer.model))
+        better = best and trainer.attempts.write("weights", lambda: trainer.learner.save(self.directory))
         if better:
             judge.set_best(result, progress, len(paths))
-        trainer.model.load_state_dict(own)
+        trainer.learner.load(own)
         remark = f"the average of the checkpoints of {named_steps(paths)}; {'best so far' if better else 'not better'}"
         judge.keep(result, progress.step, "average", remark)
         if better:

@@ -19,7 +19,7 @@ from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
 from dragoman.fast import keep_memory, module_hidden, training_hidden
-from dragoman.models.pretrained import WEIGHTS, save_weights
+from dragoman.models.pretrained import WEIGHTS
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
@@ -27,6 +27,7 @@ from dragoman.planning import LONG, TimePlan, cheaper_plans
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
 from dragoman.training.judging import Judge
+from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Clock, Progress, diverged
 from dragoman.training.seeding import seed_all
@@ -60,17 +61,18 @@ class Trainer:
         self.directory, self.log, self.config_hash = directory, log, config_hash
         self.settings = config.training
         self.device = next(model.parameters()).device
-        self.optimizer = make_optimizer(model, self.settings)
+        self.learner = Learner(model, config)
+        self.optimizer = make_optimizer(self.learner.module, self.settings)
         decay = self.settings.ema_decay
-        self.average = ExponentialMovingAverage(model, decay) if decay else None
+        self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
-        self.stores = EpochStores(data, self.settings)
+        self.stores = EpochStores(data, self.settings, config.audio)
         if note := doubt_draws(self.settings):
             log.line(f"warning: {note}")
         self.task = task_of(config)
         self.attempts = Attempts(directory, log)
         self.autocast = functools.partial(autocast, self.settings, self.device)
-        self.judge = Judge(model, data, config, directory, log, self.attempts, self.average, self.autocast)
+        self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.saved = 0
         self.time: TimePlan | None = None
         self._told = self._began = 0.0
@@ -103,8 +105,8 @@ class Trainer:
         if checkpoint.manifest.config_hash != self.config_hash:
             hint = "give those it was made with, or start a new run"
             raise ConfigError("the checkpoint was made with other settings or data", file=path, hint=hint)
-        self.model.load_state_dict(checkpoint.tensors["model"])
-        load_optimizer_state(self.optimizer, self.model, checkpoint.tensors["optimizer"])
+        self.learner.load(checkpoint.tensors["model"])
+        load_optimizer_state(self.optimizer, self.learner.module, checkpoint.tensors["optimizer"])
         if self.average is not None:
             self.average.load(checkpoint.tensors["average"])
         self.progress = Progress.from_values(checkpoint.values["progress"])
@@ -223,7 +225,8 @@ class Trainer:
             autocast=self.autocast,
             hidden=self.hidden,
         )
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
+        self.learner.take_gradients()
+        norm = float(nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip_norm or math.inf))
         self.gradient_norm = norm
         if math.isfinite(sums.loss) and math.isfinite(norm):
             self._descend(step)
@@ -242,8 +245,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(step)
         self.optimizer.step()
+        self.learner.moved()
         if self.average is not None:
-            self.average.update(self.model)
+            self.average.update(self.learner.module)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of an update, counted from 1."""
@@ -295,11 +299,15 @@ class Trainer:
             "target_tokens": sums.labels,
             "seconds": round(self.progress.seconds, 3),
         }
+        sound = self.data.tokenizers.sound
+        heard = 0.0 if sound is None else sums.source_tokens * sound.seconds_each
+        if sound is not None:
+            values["seconds_of_sound"] = round(heard, 1)
         self.log.event("train", step, values)
-        status = (
-            f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  "
-            f"{values['target_tokens_per_second']:,.0f} tokens/s"
-        )
+        speed = f"{values['target_tokens_per_second']:,.0f} tokens/s"
+        if sound is not None:
+            speed = f"{heard / max(1e-9, since.took):,.0f} s of sound/s"
+        status = f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  {speed}"
         self.log.advance(step, status, self.last_step)
         if not self.log.has_bar:
             left = duration(self._left(since.seconds_per_update))
@@ -367,8 +375,8 @@ class Trainer:
         progress = self.progress
         self._check_finite()
         tensors: dict[str, dict[str, Tensor]] = {
-            "model": dict(self.model.state_dict()),
-            "optimizer": optimizer_state(self.optimizer, self.model),
+            "model": self.learner.state(),
+            "optimizer": optimizer_state(self.optimizer, self.learner.module),
         }
         if self.average is not None:
             tensors["average"] = self.average.state()
@@ -382,7 +390,7 @@ class Trainer:
             prune(self.checkpoints, keep, protect=[progress.best_step])
             if not (self.directory / WEIGHTS).exists():
                 with self.judge.evaluated():
-                    save_weights(self.directory, self.model)
+                    self.learner.save(self.directory)
 
         if self.attempts.write("checkpoint", write):
             self.saved = progress.step

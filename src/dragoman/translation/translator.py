@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
-from dragoman.given import as_texts, check_series, each_text
+from dragoman.given import as_texts, check_series
 from dragoman.models.description import Languages
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 class Translator(Reopened):
     """Translates strings with one model, or with several that share their tokenizers.
 
+    A model that listens is given sounds for texts: paths, lines of a list of recordings, or `audio.Waveform`s.
     Threads may share one. A forked child goes on with one thread of PyTorch; to other processes it is pickled as the
     paths of its models, whose files must be the same there.
 
@@ -53,9 +56,11 @@ class Translator(Reopened):
 
     Attributes:
         backend: what runs the models.
+        adapters: translators with an adapter each, by name.
     """
 
     _scheduler: Scheduler | None
+    base: object = None  # what shares weights with it
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class Translator(Reopened):
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
         self.languages = languages or Languages()
+        self.adapters: dict[str, Translator] = {}
         self._making, self._scheduler = OneAtATime(), None
 
     @classmethod
@@ -84,17 +90,45 @@ class Translator(Reopened):
         device: str = "auto",
         engine: str = "auto",
         precision: str = "auto",
+        adapters: Mapping[str, str | Path] | None = None,
     ) -> Translator:
         """Load a run or model directory, or several that were trained with the same tokenizers, as an ensemble.
 
+        Args:
+            path: the directory, or several.
+            device: auto, cpu, cuda or mps.
+            engine: auto, native, packed or module.
+            precision: auto, float32, int8 or bfloat16.
+            adapters: directories of adapters over one model, or of runs that trained them, by the names that
+                `translate(adapter=...)` has for them; what they do not change they share with each other.
+
         Raises:
-            ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
+            ConfigError: adapters are given to an ensemble.
+            ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first; or an
+                adapter is of another base.
         """
         paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
         found = open_model(paths, Placement(device, engine, precision))
         translator = cls(found.backend, found.tokenizers, found.decoding, found.languages)
         translator.opened = found.files
+        if adapters:
+            from dragoman.translation.adapted import open_adapters
+
+            placement = Placement(device, engine, precision)
+            translator.adapters = open_adapters(paths, adapters, placement)
+            found.files.how["adapters"] = {name: os.path.abspath(one) for name, one in adapters.items()}
         return translator
+
+    def with_adapter(self, name: str | None) -> Translator:
+        """Return what translates with one of the adapters; None: without any.
+
+        Raises:
+            ConfigError: there is no such adapter.
+        """
+        if name is not None and name not in self.adapters:
+            there = ", ".join(self.adapters) or "none: from_pretrained(path, adapters={name: directory}) opens some"
+            raise ConfigError("there is no such adapter", expected=there, found=repr(name))
+        return self if name is None else self.adapters[name]
 
     def _details(self) -> Iterator[str]:
         source, target = self.languages.source, self.languages.target
@@ -141,7 +175,7 @@ class Translator(Reopened):
 
     def translate(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         *,
         beam_size: int | None = None,
         n_best: int | None = None,
@@ -158,6 +192,7 @@ class Translator(Reopened):
         prefixes: Iterable[str] | None = None,
         alignments: bool = False,
         first: int = 0,
+        adapter: str | None = None,
     ) -> list[Translation]:
         """Translate each text; results come in the order of the texts, and batch mates never change them.
 
@@ -182,11 +217,12 @@ class Translator(Reopened):
             prefixes: one string per text that its output must begin with; "" for none.
             alignments: also tell which source piece each output piece looked at most.
             first: number of the first text in a longer series; text number and seed determine a draw.
+            adapter: the name of one that was opened with the model.
 
         Raises:
             DataError: one text was given in place of a list, or one of them is no string.
-            ConfigError: options contradict each other, there are not as many prefixes as texts, or the target
-                vocabulary lacks a word of a prefix.
+            ConfigError: options contradict each other, there are not as many prefixes as texts, the target vocabulary
+                lacks a word of a prefix, or there is no such adapter.
         """
         given = {
             "beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty,
@@ -195,7 +231,8 @@ class Translator(Reopened):
             "top_p": top_p, "sampling_seed": seed,
         }  # fmt: skip
         options = self.options({name: value for name, value in given.items() if value is not None})
-        return self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
+        model = self.with_adapter(adapter)
+        return model.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
         """Return the model's decoding options with some changed, checked together.
@@ -213,7 +250,7 @@ class Translator(Reopened):
 
     def translate_with(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig,
         *,
         prefixes: Iterable[str] | None = None,
@@ -227,7 +264,7 @@ class Translator(Reopened):
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         asked = self.ask(texts, options, prefixes, first)
         batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
         requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
@@ -238,10 +275,10 @@ class Translator(Reopened):
         return self.tell(asked, found, alignments=alignments)
 
     def ask(
-        self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
+        self, texts: Iterable[Given], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
     ) -> AskedTexts:
         """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
         return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
 
@@ -253,7 +290,7 @@ class Translator(Reopened):
 
     async def translate_async(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig | None = None,
         *,
         prefixes: Iterable[str] | None = None,
@@ -305,7 +342,7 @@ class Translator(Reopened):
 
     def translate_lines(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Given],
         options: DecodingConfig,
         *,
         prefix: str = "",
@@ -325,30 +362,31 @@ class Translator(Reopened):
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
         prefix_ids(self.tokenizers.target, prefix)
-        lines = each_text(lines, "lines")
+        lines = self.tokenizers.given(lines, "lines")
+        chunk = chunk if self.tokenizers.sound is None else min(chunk, 128)  # recordings are large
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
-        self, lines: Iterable[str], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
+        self, lines: Iterable[Given], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
     ) -> Iterator[Translation]:
         from dragoman.text.lines import chunks  # not above: for one sentence it is not needed
 
         done = 0
         for texts in chunks(lines, chunk):
-            prefixes = [prefix if text.strip() else "" for text in texts]
+            prefixes = [prefix if str(text).strip() else "" for text in texts]
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
+    def score(self, sources: Iterable[Given], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
         """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
             DataError: there are not as many targets as sources, or one is no string.
         """
-        sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
+        sources, targets = list(self.tokenizers.given(sources, "sources", first)), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+    def score_pairs(self, pairs: Iterable[tuple[Given, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
         """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 

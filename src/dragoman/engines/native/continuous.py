@@ -68,5 +68,6 @@ def _answer(finished: Finished, request: SearchRequest) -> Answer:
         check_possible([finished.outputs])
     except DragomanError as error:
         return Answer(finished.number, [], error)
-    found = [make_hypothesis(tokens[:-1], values, request.options) for tokens, values in finished.outputs]
+    limit = request.max_length
+    found = [make_hypothesis(tokens[:-1], values, request.options, limit) for tokens, values in finished.outputs]
     return Answer(finished.number, found)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
 
-ABI = 4  # DRAGOMAN_ABI of api.h
+ABI = 5  # DRAGOMAN_ABI of api.h
 NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT, TOO_LONG = 1, 2, 3, 4, 6
 MOST = 1 << 30  # rows of anything, and tokens of an output
 WIDEST = 1 << 24  # numbers of a row
@@ -63,7 +63,10 @@ class SentenceSpec(ctypes.Structure):
         ("end", c_int64),
         ("alpha", c_double),
         *((name, c_int32) for name in ("source_length", "prefix_length", "never_count", "beam_size", "n_best")),
-        *((name, c_int32) for name in ("min_length", "max_length", "no_repeat_ngram", "formula")),
+        *(
+            (name, c_int32)
+            for name in ("min_length", "max_length", "no_repeat_ngram", "formula", "end_at_limit", "early")
+        ),
     )
 
 

@@ -122,6 +122,6 @@ def _search_alike(model: NativeModel, requests: Sequence[SearchRequest], threads
         raise
     check_possible(found)
     return [
-        [make_hypothesis(tokens[:-1], values, its) for tokens, values in outputs]
-        for its, outputs in zip(options, found, strict=True)
+        [make_hypothesis(tokens[:-1], values, request.options, request.max_length) for tokens, values in outputs]
+        for request, outputs in zip(requests, found, strict=True)
     ]

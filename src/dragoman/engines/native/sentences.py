@@ -15,8 +15,9 @@ from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import MOST, FoundSpec, Library, SentenceSpec
 
 FORMULAS = ("gnmt", "power", "reward")
+ENDS = ("charged", "free", "none")
 # The fields of `SentenceSpec`, which takes several times as long to be filled in one by one.
-SENTENCE = struct.Struct("PPPqqd9i0q")
+SENTENCE = struct.Struct("PPPqqd11i0q")
 
 # The ids of an output and of what ends it, and the log-probability of each.
 Output = tuple[list[int], list[float]]
@@ -78,15 +79,15 @@ class Wanted:
         source, _ = kept.buffer_info()
         prefix = source + 8 * len(ids)
         never = source + 8 * (len(places) - len(self.never))
-        packed, before, numbers = [], None, (0.0, 0, 0, 0, 0, 0)
+        packed, before, numbers = [], None, (0.0, 0, 0, 0, 0, 0, 0, 0)
         for row, options, longest, forced in zip(self.rows, each, self.max_lengths, prefixes, strict=True):
             if options is not before:  # most often all rows have the same
                 numbers, before = _numbers(options), options
-            alpha, beam_size, n_best, min_length, no_repeat_ngram, formula = numbers
+            alpha, beam_size, n_best, min_length, no_repeat_ngram, *kinds = numbers
             packed.append(
                 SENTENCE.pack(
                     source, prefix, never, self.begin, self.end, alpha, len(row), len(forced), len(self.never),
-                    beam_size, n_best, min_length, min(longest, MOST), no_repeat_ngram, formula,
+                    beam_size, n_best, min_length, min(longest, MOST), no_repeat_ngram, *kinds,
                 )
             )  # fmt: skip
             source += 8 * len(row)
@@ -94,10 +95,12 @@ class Wanted:
         return (SentenceSpec * count).from_buffer_copy(b"".join(packed)), kept
 
 
-def _numbers(options: DecodingConfig) -> tuple[float, int, int, int, int, int]:
-    formula = FORMULAS.index(options.length_penalty_formula)
+def _numbers(options: DecodingConfig) -> tuple[float, int, int, int, int, int, int, int]:
+    kinds = (
+        FORMULAS.index(options.length_penalty_formula), ENDS.index(options.end_at_limit), int(options.early_stopping),
+    )  # fmt: skip
     lengths = min(options.min_length, MOST), min(options.no_repeat_ngram, MOST)
-    return options.length_penalty, options.beam_size, options.n_best, *lengths, formula
+    return options.length_penalty, options.beam_size, options.n_best, *lengths, *kinds
 
 
 def take_found(library: Library, function: Any, *arguments: Any) -> list[Finished]:

@@ -8,7 +8,7 @@
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
 /* Changes with the meaning or the types of anything here or in training_api.h. */
-#define DRAGOMAN_ABI 4
+#define DRAGOMAN_ABI 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,9 +41,10 @@ typedef struct {
     const float* rows; /* [count, d_model]; must outlive the model */
     int64_t count;
     float scale;
-    /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 interleaved, by which queries and keys of
-       self-attention are rotated (rotary positions), 4 also those of cross-attention; 5: no sinusoids, but scores of
-       self-attention that fall with the distance (ALiBi); 0: rows of a table, which are added. */
+    /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 and 4 concatenated as Marian and fairseq have them,
+       5 interleaved, by which queries and keys of self-attention are rotated (rotary positions), 6 also those of
+       cross-attention; 7: no sinusoids, but scores of self-attention that fall with the distance (ALiBi); 0: rows of a
+       table, which are added. */
     int32_t layout;
     const float* positions; /* of layout 0: [longest, d_model]; must outlive the model */
     int64_t longest;
@@ -67,6 +68,10 @@ typedef struct {
 /* How a log-probability is ranked: divided by ((5 + length) / 6) ^ alpha or length ^ alpha, or plus alpha * length. */
 enum { DRAGOMAN_GNMT = 0, DRAGOMAN_POWER = 1, DRAGOMAN_REWARD = 2 };
 
+/* What the end costs that an output at its limit must have, and each token of a prefix: its log-probability; nothing;
+   nothing, nor does such an end count in the length. */
+enum { DRAGOMAN_CHARGED = 0, DRAGOMAN_FREE = 1, DRAGOMAN_NO_END = 2 };
+
 /* A sentence and what is searched for; lengths count tokens without the one that ends. Nothing of it is needed after
    the call that it is given to. */
 typedef struct {
@@ -78,6 +83,7 @@ typedef struct {
     int32_t source_length, prefix_length, never_count;
     int32_t beam_size, n_best; /* a beam of 1 is greedy search */
     int32_t min_length, max_length, no_repeat_ngram, formula;
+    int32_t end_at_limit, early; /* early: a beam stops once it has finished as many outputs as it is wide */
 } DragomanSentence;
 
 /* What was found, sentence by sentence: its number, a code (without outputs if it is not OK) and how many outputs, best

@@ -23,6 +23,14 @@ Positions::Positions(const DragomanTable& table, int d_model, int d_k, int heads
       longest_(table.longest) {
     for (int pair = 0; pair < width && layout_ != Layout::table; pair += 2)
         wavelengths_.push_back(std::pow(10000.0, pair / static_cast<double>(width)));
+    if (layout_ == Layout::marian || layout_ == Layout::fairseq) {
+        require(width >= 4 && width % 2 == 0, "such positions have an even width of 4 or more");
+        const int last = width / 2 - 1;  // each divides in its own precision
+        const float step = layout_ == Layout::marian ? static_cast<float>(std::log(10000.0)) / static_cast<float>(last)
+                                                     : static_cast<float>(std::log(10000.0) / last);
+        for (int i = 0; i <= last; ++i)
+            rates_.push_back(static_cast<float>(std::exp(static_cast<double>(static_cast<float>(i) * -step))));
+    }
     // The slopes of the largest power of two, then every second one of twice as many heads.
     int power = 1;
     while (2 * power <= heads) power *= 2;
@@ -50,6 +58,16 @@ const float* Positions::rows(int64_t count) {
 
 // In double precision, rounded once. An odd width has one sine more than cosines.
 void Positions::fill(int64_t position, float* row) const {
+    const size_t half = rates_.size();
+    if (half > 0) {  // angles in single precision, as Marian and fairseq have them
+        const float place = static_cast<float>(position + (layout_ == Layout::fairseq ? 2 : 0));
+        for (size_t i = 0; i < half; ++i) {
+            const double angle = place * rates_[i];
+            row[i] = static_cast<float>(std::sin(angle));
+            row[half + i] = static_cast<float>(std::cos(angle));
+        }
+        return;
+    }
     const int sines = static_cast<int>(wavelengths_.size());
     for (int i = 0; i < sines; ++i) {
         const double angle = static_cast<double>(position) / wavelengths_[i];

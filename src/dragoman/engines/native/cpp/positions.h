@@ -11,7 +11,10 @@
 
 namespace dragoman {
 
-enum class Layout : int32_t { table = 0, interleaved = 1, concatenated = 2, rotary = 3, rotary_cross = 4, alibi = 5 };
+// Marian's and fairseq's are concatenated too, with other wavelengths; fairseq counts from 2.
+enum class Layout : int32_t {
+    table = 0, interleaved = 1, concatenated = 2, marian = 3, fairseq = 4, rotary = 5, rotary_cross = 6, alibi = 7
+};
 
 class Positions {
   public:
@@ -40,6 +43,7 @@ class Positions {
     const int64_t longest_;
     std::vector<float> slopes_;
     std::vector<double> wavelengths_;  // of each pair of columns, divided by 2 pi
+    std::vector<float> rates_;         // of Marian and fairseq in their place: radians for each position
     std::mutex mutex_;
     std::vector<std::unique_ptr<float[]>> tables_;  // each twice as long as the one before, which others may still read
     int64_t made_ = 0;

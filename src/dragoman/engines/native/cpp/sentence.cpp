@@ -33,6 +33,8 @@ void check(const Model& model, const DragomanSentence& given) {
     require(given.beam_size >= 1 && given.beam_size <= MOST_BEAM, "the beam is not between 1 and 4,096");
     require(given.n_best >= 1, "fewer than one output is asked for");
     require(given.formula >= DRAGOMAN_GNMT && given.formula <= DRAGOMAN_REWARD, "there is no such length penalty");
+    require(given.end_at_limit >= DRAGOMAN_CHARGED && given.end_at_limit <= DRAGOMAN_NO_END,
+            "there is no such end at the limit");
     require(std::isfinite(given.alpha), "the length penalty is no number");
     if (model.cross) {
         model.source.check(given.source, static_cast<size_t>(given.source_length));
@@ -56,7 +58,9 @@ Options::Options(const Model& model, const DragomanSentence& given)
       min_length(given.min_length),
       max_length(given.max_length),
       no_repeat_ngram(given.no_repeat_ngram),
-      formula(given.formula) {
+      formula(given.formula),
+      end_at_limit(given.end_at_limit),
+      early(given.early != 0) {
     never_or_end.push_back(end);
 }
 
@@ -70,7 +74,9 @@ double Options::score(double log_probability, size_t length) const {
 void Pool::add(Hypothesis one, const Options& options) {
     double total = 0.0;
     for (float value : one.values) total += value;
-    one.score = options.score(total, one.values.size());
+    const size_t most = static_cast<size_t>(options.max_length), length = one.values.size();
+    const bool uncounted = options.end_at_limit == DRAGOMAN_NO_END && most > 0 && length > most;
+    one.score = options.score(total, length - uncounted);
     const auto place = std::upper_bound(scores_.begin(), scores_.end(), one.score, std::greater<double>());
     scores_.insert(place, one.score);
     finished_.push_back(std::move(one));
@@ -87,6 +93,7 @@ bool Pool::is_full(float best_live, int length, const Options& options) const {
     if (best_live == IMPOSSIBLE) return true;
     const size_t size = options.beam_size, wanted = options.n_best;
     // Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
+    if (scores_.size() >= size && options.early) return true;
     if (scores_.size() >= size && options.score(best_live, length) <= scores_[size - 1]) return true;
     if (scores_.size() < wanted) return false;
     // A log-probability only falls, and what is made of it only rises with length: this bounds every continuation.
@@ -121,7 +128,17 @@ void Sentence::close(Rule& rule, int row) const {
 void Sentence::advance(const float* values, const int64_t* tokens, int first, std::vector<int64_t>& parents) {
     for (int i = 0, candidates = rows() * each(); i < candidates; ++i)
         if (std::isnan(values[i])) throw NotANumber();
-    if (options.beam_size == 1) return advance_greedily(values[0], tokens[0], first, parents);
+    if (options.beam_size == 1) {
+        const float value = is_free() ? 0.0f : values[0];
+        return advance_greedily(value, tokens[0], first, parents);
+    }
+    std::vector<float> free;
+    if (is_free()) {
+        free.assign(values, values + rows() * each());
+        for (float& value : free)
+            if (value != IMPOSSIBLE) value = 0.0f;
+        values = free.data();
+    }
     const std::vector<Line> lines = continued(values, tokens);
     ++length_;
     if (pool_.is_full(lines[0].total, length_, options)) return;

@@ -23,7 +23,8 @@ struct Options {
     std::vector<int64_t> source, prefix, never_or_end;  // the end, last, counts only before the minimum length
     int64_t begin, end;
     double alpha;
-    int beam_size, n_best, min_length, max_length, no_repeat_ngram, formula;
+    int beam_size, n_best, min_length, max_length, no_repeat_ngram, formula, end_at_limit;
+    bool early;
 
     // What hypotheses are ranked by.
     double score(double log_probability, size_t length) const;
@@ -82,6 +83,11 @@ class Sentence {
     Hypothesis trace(Line line, size_t steps) const;
     void close(Rule& rule, int row) const;
     void check_length() const;
+    // Whether the next token is forced, as the end is at the limit, and costs nothing.
+    bool is_free() const {
+        return options.end_at_limit != DRAGOMAN_CHARGED &&
+               (length_ >= options.max_length || static_cast<size_t>(length_) < options.prefix.size());
+    }
 
     const Model& model_;
     int length_ = 0;

@@ -1,0 +1,134 @@
+"""From the directory of another system to a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import ConfigError, ModelError
+from dragoman.importing.taken import Taken, write_run
+from dragoman.models.blueprint import count_numbers
+from dragoman.models.description import read_config
+from dragoman.models.draft import blueprint_of
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model that was taken over.
+
+    Attributes:
+        directory: the run directory.
+        kind: what it was.
+        parameters: how many numbers it has.
+        notes: what its user should know, each a sentence.
+    """
+
+    directory: Path
+    kind: str
+    parameters: int
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        return {"directory": str(self.directory), "kind": self.kind, "parameters": self.parameters,
+                "notes": list(self.notes)}  # fmt: skip
+
+
+def import_model(
+    directory: str | Path,
+    out: str | Path,
+    *,
+    kind: str | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    unpickle: bool = False,
+) -> Imported:
+    """Import a model of another system as a run directory, which every verb takes.
+
+    Args:
+        directory: of the other system.
+        out: the directory to make.
+        kind: of system, as in `KINDS`; found out by its files if None.
+        source_language: of a model for several languages, as it names it.
+        target_language: likewise.
+        unpickle: whether weights that are pickled may be read: their tensors alone, in a process of their own.
+
+    Raises:
+        ConfigError: `out` is there already, there is no such kind, or an option is not for this kind.
+        DataError: a vocabulary or a SentencePiece model cannot be taken.
+        ModelError: settings or weights cannot be taken; says which and why.
+    """
+    folder, made = Path(directory), Path(out)
+    if not folder.is_dir():
+        raise ModelError("no directory here", file=folder)
+    found = kind or kind_of(folder)
+    if found not in KINDS:
+        raise ConfigError("there is no such kind of model", expected=", ".join(KINDS), found=found)
+    taken = KINDS[found](folder, source_language, target_language, unpickle)
+    write_run(taken, made)
+    parameters = count_numbers(blueprint_of(read_config(made)[0]))
+    return Imported(made, found, parameters, taken.notes)
+
+
+def kind_of(directory: Path) -> str:
+    """Return what kind of model a directory holds, by its files.
+
+    Raises:
+        ModelError: none that is known; says what is looked for.
+    """
+    from dragoman.importing.joeynmt import is_joey
+    from dragoman.importing.many_languages import is_many
+    from dragoman.importing.marian import is_native
+    from dragoman.importing.transformers import is_marian
+
+    for kind, has in (("marian-mt", is_marian), ("m2m100", is_many), ("marian", is_native), ("joeynmt", is_joey)):
+        if has(directory):
+            return kind
+    expected = (
+        "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
+        "(M2M100, NLLB); model.npz (Marian); config.yaml and src_vocab.txt (JoeyNMT)"
+    )
+    hint = "see the page about importing; --from says what it is"
+    raise ModelError(
+        "no model that can be imported is known by these files", file=directory, expected=expected, hint=hint
+    )
+
+
+def _marian_mt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.transformers import take_marian
+
+    if source is not None:
+        raise ConfigError("MarianMT reads whatever source language comes", found=f"source language {source}")
+    return take_marian(directory, target_language=target, unpickle=unpickle)
+
+
+def _many(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.many_languages import take_many
+
+    return take_many(directory, source, target, unpickle=unpickle)
+
+
+def _marian(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.marian import take_native
+
+    if source is not None or target is not None:
+        raise ConfigError("a model of Marian has its languages", hint="leave the languages out")
+    return take_native(directory)
+
+
+def _joey(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.joeynmt import take_joey
+
+    if source is not None or target is not None:
+        raise ConfigError("a model of JoeyNMT has its languages", hint="leave the languages out")
+    return take_joey(directory, unpickle=unpickle)
+
+
+KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
+    "marian-mt": _marian_mt,
+    "m2m100": _many,
+    "marian": _marian,
+    "joeynmt": _joey,
+}

@@ -1,0 +1,114 @@
+"""SentencePiece models of strangers: looked at in a process of their own, which may break without harm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.errors import DataError, ModelError
+from dragoman.files import opened
+from dragoman.text.piece_tokenizer import PieceKind
+
+MAX_BYTES = 64 << 20
+SECONDS = 20
+# Little memory and time; it reads the model from its input and says what kind it is, and in which pieces a probe comes.
+_LOOK = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
+resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from sentencepiece import SentencePieceProcessor
+model = SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
+pieces_of = [model.id_to_piece(number) for number in range(len(model))]
+for text in ("", " ", "a", {probe!r}, {probe!r} * 50):
+    pieces = model.encode(text, out_type=str)
+    model.decode(pieces)
+    if any("\\ud800" <= one <= "\\udfff" for piece in pieces for one in piece):
+        raise SystemExit(3)
+import json
+print(json.dumps(pieces_of))
+"""
+_PROBE = "A\u0301 caf\u00e9 \u732b\uff0c\u0430\u0431\u0432 123 \ufb01 </s> \U0001f600\t."
+
+
+class ForeignPieces(NamedTuple):
+    """A SentencePiece model that a child process has tried: the model, its kind, and its pieces by its own ids."""
+
+    model: bytes
+    kind: PieceKind
+    pieces: list[str]
+
+
+def read_pieces(path: Path) -> ForeignPieces:
+    """Return a SentencePiece model, after a child process has tried it.
+
+    Raises:
+        DataError: it is missing, too large, none, breaks the library, or is of words or characters.
+    """
+    try:
+        with opened(path) as stream:
+            model = stream.read(MAX_BYTES + 1)
+    except ModelError as error:
+        raise DataError("cannot read the SentencePiece model", file=path, found=error.found or error.message) from error
+    if not model or len(model) > MAX_BYTES:
+        raise DataError("not a SentencePiece model", file=path, expected=f"1 to {MAX_BYTES} bytes", found=len(model))
+    kind = _kind(model)
+    if kind is None:
+        raise DataError("not a SentencePiece model that can be taken", file=path, expected="one of kind unigram or BPE")
+    look = _LOOK.format(memory=max(1 << 30, 16 * len(model)), seconds=SECONDS, probe=_PROBE)
+    command = [sys.executable, "-c", look]
+    try:
+        done = subprocess.run(command, input=model, capture_output=True, timeout=2 * SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise DataError("the SentencePiece model takes too long to read", file=path) from error
+    if done.returncode:
+        expected = "one that the library reads and cuts text with"
+        raise DataError("not a SentencePiece model", file=path, expected=expected)
+    return ForeignPieces(model, kind, json.loads(done.stdout))
+
+
+def _kind(model: bytes) -> PieceKind | None:
+    """What `trainer_spec` (field 2 of the serialised model) says in its field 3; unigram where it says nothing."""
+    found = 1
+    for field, value in _fields(model):
+        if field == 2 and isinstance(value, bytes):
+            for inner, number in _fields(value):
+                if inner == 3 and isinstance(number, int):
+                    found = number
+    kinds: dict[int, PieceKind] = {1: "unigram", 2: "bpe"}
+    return kinds.get(found)
+
+
+def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
+    """The fields of a serialised protobuf message, as far as they can be read; those of fixed width are left out."""
+    found: list[tuple[int, int | bytes]] = []
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        kind = key & 7
+        if kind == 0:
+            number, place = _varint(message, place)
+            found.append((key >> 3, number))
+        elif kind == 2:
+            size, place = _varint(message, place)
+            found.append((key >> 3, message[place : place + size]))
+            place += size
+        elif kind in (1, 5):
+            place += 8 if kind == 1 else 4
+        else:
+            break
+    return found
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(message) and shift < 64:
+        byte = message[place]
+        value, shift, place = value | (byte & 127) << shift, shift + 7, place + 1
+        if byte < 128:
+            break
+    return value, place

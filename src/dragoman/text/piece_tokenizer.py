@@ -1,0 +1,216 @@
+"""SentencePiece whose pieces are looked up in a table: the tokenizers of imported models.
+
+The SentencePiece model cuts; what id a piece has, and which pieces there are, the table says. So it is in MarianMT,
+M2M100 and their kin, where both sides share one table but have models of their own. Text is normalised as the model
+does it, so that decoding gives back what was normalised; what the table lacks is `<unk>`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from dragoman.errors import DataError, ModelError
+from dragoman.files import json_text, opened, write_bytes
+from dragoman.text.tokenizer import SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+
+FORMAT = 1
+MAX_FILE_BYTES = 96 << 20
+MAX_ENTRIES = 1 << 20
+_KEYS = {"format", "kind", "tokens", "marks", "begin", "sentencepiece"}
+_BLANK = "\u2581"
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+_TAG = re.compile(">>[^<>]*<<")
+PieceKind = Literal["bpe", "unigram"]
+
+
+class PieceTokenizer(SpecialIds):
+    """A SentencePiece model and a table of pieces.
+
+    A text that begins with a mark of the form `>>xxx<<` keeps it as one token. No other mark comes from a text, and
+    none is written into one.
+
+    Args:
+        kind: of the SentencePiece model.
+        tokens: in id order: the four special ones, then pieces.
+        model: the serialised SentencePiece model.
+        marks: tokens that stand for no text but tell a language.
+        begin: marks that every text begins with, unless it begins with one of its own.
+        name: what errors call it.
+    """
+
+    stem = "pieces"
+
+    def __init__(
+        self,
+        kind: PieceKind,
+        tokens: Sequence[str],
+        model: bytes,
+        *,
+        marks: Sequence[str] = (),
+        begin: Sequence[str] = (),
+        name: str | Path = "tokenizer",
+    ) -> None:
+        super().__init__()
+        self.kind: PieceKind = kind
+        self._tokens, self._model, self._name = list(tokens), model, name
+        self._ids = {token: number for number, token in enumerate(tokens) if number >= len(SPECIALS)}
+        self.marks, self.begin = tuple(marks), tuple(begin)
+        self._hidden = self.control | {self._ids[mark] for mark in self.marks}
+        for mark in self.marks:
+            if not _TAG.fullmatch(mark):
+                self._ids.pop(mark)  # no text gives it
+        self._begin = [tokens.index(mark) for mark in self.begin]
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    @cached_property
+    def _processor(self) -> SentencePieceProcessor:
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            if not self._model:  # of which the library would write to standard error
+                raise RuntimeError("empty")
+            return SentencePieceProcessor(model_proto=self._model)
+        except RuntimeError as error:
+            raise DataError("not a SentencePiece model", file=self._name) from error
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, without framing.
+
+        Raises:
+            DataError: the text has a lone surrogate, which UTF-8 cannot spell; or the SentencePiece model is none.
+        """
+        tag = _TAG.match(text) if self.marks else None
+        own = tag is not None and tag[0] in self._ids
+        begin, rest = ([self._ids[tag[0]]], text[tag.end() :]) if tag is not None and own else (self._begin, text)
+        try:
+            pieces = self._processor.encode(rest.encode("utf-8"), out_type=str)
+        except UnicodeEncodeError as error:
+            found = f"U+{ord(rest[error.start]):04X}"
+            raise DataError("the text has half of a surrogate pair", expected="text", found=found) from error
+        ids = self._ids
+        return [*begin, *(ids.get(piece, UNK) for piece in pieces)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; specials and marks are left out, an unknown reads as U+FFFD."""
+        found: list[str] = []
+        spelled = bytearray()
+        for number in ids:
+            if number in self._hidden:
+                continue
+            piece = UNKNOWN_TEXT if number == UNK else self._tokens[number]
+            if byte := _BYTE.fullmatch(piece):
+                spelled.append(int(byte[1], 16))
+                continue
+            if spelled:
+                found.append(spelled.decode("utf-8", "replace"))
+                spelled.clear()
+            found.append(piece)
+        found.append(spelled.decode("utf-8", "replace"))
+        return "".join(found).replace(_BLANK, " ").strip(" ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the piece of each id."""
+        return [self._tokens[number] for number in ids]
+
+    def with_begin(self, begin: Sequence[str]) -> PieceTokenizer:
+        """Return the same tokenizer with other marks that texts begin with."""
+        return PieceTokenizer(self.kind, self._tokens, self._model, marks=self.marks, begin=begin, name=self._name)
+
+    def resampled(self, rows: Sequence[Sequence[int]], *, amount: float, seed: int) -> list[list[int]]:
+        """Return the texts of some rows cut anew, as `SentencePieceTokenizer.resampled` does."""
+        import sentencepiece
+
+        sentencepiece.set_random_generator_seed(seed)
+        return [self._cut_anew(list(row), amount) for row in rows]
+
+    def _cut_anew(self, row: list[int], amount: float) -> list[int]:
+        marks = [number for number in row[:1] if number in self._hidden]
+        text = self.decode(row)
+        drawn = self._processor.encode(
+            text, out_type=str, enable_sampling=True, alpha=amount, nbest_size=-1, num_threads=1
+        )
+        new = [self._ids.get(piece, UNK) for piece in drawn]
+        return row if UNK in row or UNK in new else [*marks, *new]
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON file."""
+        tree = {
+            "format": FORMAT, "kind": self.kind, "tokens": self._tokens, "marks": list(self.marks),
+            "begin": list(self.begin), "sentencepiece": base64.b64encode(self._model).decode("ascii"),
+        }  # fmt: skip
+        write_bytes(Path(path), (json_text(tree) + "\n").encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | Path) -> PieceTokenizer:
+        """Read what `save` wrote, checking everything about it but the SentencePiece model, read when it is needed.
+
+        Raises:
+            DataError: the file is missing, too large, or not of this format; its tokens are not the special ones
+                followed by distinct texts; a mark is none of them.
+        """
+        tree = _read(path)
+        kind, tokens, model = tree["kind"], tree["tokens"], tree["sentencepiece"]
+        marks, begin = tree["marks"], tree["begin"]
+        if kind not in get_args(PieceKind):
+            raise DataError("unknown kind of tokenizer", file=path, expected="bpe or unigram", found=repr(kind)[:80])
+        for name in ("tokens", "marks", "begin"):
+            check_tokens(tree[name], path, name)
+        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
+            expected, found = f"the first tokens are {' '.join(SPECIALS)}", repr(tokens[: len(SPECIALS)])[:80]
+            raise DataError("a special token is missing", file=path, expected=expected, found=found)
+        if not set(begin) <= set(marks) or not set(marks) <= set(tokens[len(SPECIALS) :]):
+            raise DataError("a mark is not among the tokens", file=path)
+        try:
+            data = base64.b64decode(model, validate=True)
+        except (TypeError, ValueError, binascii.Error) as error:
+            raise DataError("the SentencePiece model is not base64", file=path) from error
+        return cls(kind, tokens, data, marks=marks, begin=begin, name=path)
+
+
+def check_tokens(tokens: Any, path: str | Path, name: str = "tokens") -> None:
+    """Refuse what is not a list of distinct texts.
+
+    Raises:
+        DataError: says what is wrong, naming the file.
+    """
+    if not isinstance(tokens, list) or len(tokens) > MAX_ENTRIES:
+        raise DataError(f"{name} is no list of tokens", file=path, expected=f"<= {MAX_ENTRIES} texts")
+    for number, token in enumerate(tokens):
+        if not isinstance(token, str) or not token or any("\ud800" <= one <= "\udfff" for one in token):
+            raise DataError("a token is no text", file=path, found=f"{name}[{number}] is {token!r}"[:80])
+    if len(set(tokens)) < len(tokens):
+        raise DataError(f"{name} names a token twice", file=path)
+
+
+def _read(path: str | Path) -> dict[str, Any]:
+    try:
+        with opened(Path(path)) as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except ModelError as error:
+        raise DataError("cannot read the tokenizer", file=path, found=error.found or error.message) from error
+    if (
+        len(data) > MAX_FILE_BYTES
+        or data.count(b"[") + data.count(b"{") > MAX_ENTRIES
+        or data.count(b",") > 2 * MAX_ENTRIES
+    ):
+        raise DataError("the tokenizer is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
+    try:
+        tree = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError("the tokenizer is not JSON", file=path) from error
+    if not isinstance(tree, dict) or tree.keys() != _KEYS or tree["format"] is not FORMAT:
+        found = sorted(tree)[:8] if isinstance(tree, dict) else type(tree).__name__
+        raise DataError("not a tokenizer of pieces", file=path, expected=", ".join(sorted(_KEYS)), found=found)
+    return tree
