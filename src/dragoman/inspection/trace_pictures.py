@@ -16,7 +16,6 @@ from dragoman.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, fitting_f
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inspection.architecture import architecture
-from dragoman.inspection.chinese import CHINESE
 from dragoman.inspection.pictures import attention_grid, attention_map, label_axes, letters
 from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Trace
@@ -30,7 +29,7 @@ from dragoman.inspection.trace_sketches import (
     scores_sketch,
     views_sketch,
 )
-from dragoman.inspection.words import bare, say, speaking
+from dragoman.inspection.words import bare, chinese, say, speaking
 from dragoman.optimizers.schedule import learning_rate
 
 # Columns of the position table, and pieces of the smoothed target, that can still be told apart.
@@ -85,7 +84,7 @@ def draw_trace(trace: Trace, directory: str | Path, *, format: str | None = None
 
 def _signs(trace: Trace) -> str:
     """Every character that may stand in a picture of it."""
-    told = "".join(CHINESE.values()) if trace.lang == "zh" else ""
+    told = "".join(chinese().values()) if trace.lang == "zh" else ""
     pieces = [piece for stage in trace.stages for piece in (*stage.rows, *stage.columns)]
     return told + "".join(dict.fromkeys("".join(map(label, pieces))))
 
