@@ -12,7 +12,7 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspector", "inspection", "training", "runs", "importing", "planning",
-    "optimizers", "losses", "distributed", "fast", "studies", "translation", "language", "memory", "export", "engines",
+    "optimizers", "losses", "distributed", "fast", "studies", "export", "translation", "language", "memory", "engines",
     "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas",
     "config", "files", "given", "shown", "events", "errors", "lazy", "pace",
 )  # fmt: skip
@@ -24,7 +24,8 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Before", "BeforeValidator", "Bounds", "ConfigDict", "ContextVar", "dict", "dict.fromkeys", "Field", "float",
+    "Before", "BeforeValidator", "Bounds", "ConfigDict", "ContextVar", "dict", "dict.fromkeys", "FailFast", "Field",
+    "float",
     "frozenset", "get_args", "lazy_names", "len", "Like",
     "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "renamed_names", "set", "sorted",
     "str.maketrans", "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",
