@@ -97,6 +97,7 @@ def translate(
 
     What was cut, unknown or in another language is told at the end, on standard error.
     """
+    from dragoman.studies.listening import check_reads
     from dragoman.translation import format_translation
     from dragoman.translation.notes import Notes
 
@@ -106,6 +107,7 @@ def translate(
     how = {"device": device, "engine": engine, "precision": precision}
     opened = open_translator if adapter is None else partial(_adapted, adapter)
     translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
+    check_reads(translator.tokenizers)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
@@ -332,7 +334,20 @@ def _pair_scores(
         raise ModelError(message, file=model, found="--source, --target", hint=hint)
     total, pairs = _aligned(source, target, on_bad_text)
     translator = Translator.from_pretrained(model, device=device, engine="module")
+    if translator.tokenizers.sound is not None:
+        pairs = _of_recordings(pairs, source)
     return translator.score_pairs(told(pairs, "pairs:", total))
+
+
+def _of_recordings(pairs: Iterator[tuple[str, str] | None], listing: Path) -> Iterator[tuple[str, str] | None]:
+    """The same pairs, the sources of which are lines of a list of recordings, with whole paths."""
+    from dragoman.audio.listing import Recording
+
+    folder = str(listing.resolve().parent)
+    for number, pair in enumerate(pairs, 1):
+        if pair is not None:
+            pair = str(Recording.of_line(pair[0], folder=folder, file=str(listing), line=number)), pair[1]
+        yield pair
 
 
 def _aligned(source: Path, target: Path, on_bad_text: BadText) -> tuple[int, Iterator[tuple[str, str] | None]]:
