@@ -97,7 +97,6 @@ def translate(
 
     What was cut, unknown or in another language is told at the end, on standard error.
     """
-    from dragoman.studies.listening import check_reads
     from dragoman.translation import format_translation
     from dragoman.translation.notes import Notes
 
@@ -107,11 +106,12 @@ def translate(
     how = {"device": device, "engine": engine, "precision": precision}
     opened = open_translator if adapter is None else partial(_adapted, adapter)
     translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
-    check_reads(translator.tokenizers)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
-    lines = translator.translate_lines(sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned)
+    lines = _reading(translator).translate_lines(
+        sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
+    )
     notes = Notes(options, translator.languages.source)
     shown = output is None and sys.stdout.isatty()
     results = _watched(begun(lines, output, input_), notes, live=interactive, short=shown or typed is not None)
@@ -144,6 +144,14 @@ def _adapted(
     use_threads(threads)
     translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
     return translator, translator.options(decoding_settings(settings, named))
+
+
+def _reading(translator: Translator) -> Translator:
+    """The translator, if it reads texts and does not listen."""
+    from dragoman.studies.listening import check_reads
+
+    check_reads(translator.tokenizers)
+    return translator
 
 
 def _watched(
