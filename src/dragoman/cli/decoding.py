@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -104,14 +103,11 @@ def translate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
-    opened = open_translator if adapter is None else partial(_adapted, adapter)
-    translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
+    translator, options = _opened(adapter, model, ensemble, settings, named, **how, threads=threads)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
-    lines = _reading(translator).translate_lines(
-        sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned
-    )
+    lines = translator.translate_lines(sources, options, prefix=argument_text(prefix), chunk=chunk, alignments=aligned)
     notes = Notes(options, translator.languages.source)
     shown = output is None and sys.stdout.isatty()
     results = _watched(begun(lines, output, input_), notes, live=interactive, short=shown or typed is not None)
@@ -125,8 +121,8 @@ def translate(
                 stream.flush()
 
 
-def _adapted(
-    adapter: Path,
+def _opened(
+    adapter: Path | None,
     model: Path,
     ensemble: list[Path] | None,
     settings: list[str] | None,
@@ -137,21 +133,22 @@ def _adapted(
     precision: str,
     threads: int | None = None,
 ) -> tuple[Translator, DecodingConfig]:
-    """What `open_translator` returns, of a model with an adapter."""
-    from dragoman.config import Placement
-    from dragoman.translation.adapted import open_adapted
-
-    use_threads(threads)
-    translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
-    return translator, translator.options(decoding_settings(settings, named))
-
-
-def _reading(translator: Translator) -> Translator:
-    """The translator, if it reads texts and does not listen."""
+    """What `open_translator` returns, also of a model with an adapter; one that listens is refused."""
     from dragoman.studies.listening import check_reads
 
+    if adapter is None:
+        translator, options = open_translator(
+            model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
+        )
+    else:
+        from dragoman.config import Placement
+        from dragoman.translation.adapted import open_adapted
+
+        use_threads(threads)
+        translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
+        options = translator.options(decoding_settings(settings, named))
     check_reads(translator.tokenizers)
-    return translator
+    return translator, options
 
 
 def _watched(
