@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Model = Annotated[
-    Path, typer.Argument(help="A run or model directory, or a packed model.", metavar="MODEL", callback=opened)
-]
+Model = Annotated[Path, typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", callback=opened)]
 Source = Annotated[
     list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
 ]
