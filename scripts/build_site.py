@@ -23,6 +23,7 @@ from typing import Any
 
 import api_reference
 import glossary
+import modules_page
 import notebooks
 import settings_page
 import yaml
@@ -32,6 +33,8 @@ from markdown.extensions.toc import slugify
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, THEME = ROOT / "docs", ROOT / "scripts" / "theme"
 LANGUAGES = {"en": "English", "zh": "中文"}
+# Pages that are written when the site is built.
+WRITTEN = {"modules": modules_page, "settings": settings_page}
 REFERENCE = {"en": "API reference", "zh": "API 参考（英文）"}
 DEMO = {"en": "A model from inside: 猫吃鱼", "zh": "从内部看模型：猫吃鱼"}
 PALETTE = {"en": ("Dark mode", "Light mode"), "zh": ("深色模式", "浅色模式")}
@@ -131,8 +134,9 @@ def write_language(folder: Path, language: str, settings: dict[str, Any]) -> Non
         target.parent.mkdir(exist_ok=True)
         text = site_page(path.read_text(encoding="utf-8"), page, language, english.read_text(encoding="utf-8"))
         target.write_text(text, encoding="utf-8")
-    target = docs / ("en" if language == "en" else "") / "settings.md"
-    target.write_text(site_page(settings_page.page(language), "settings", language, settings_page.page("en")), "utf-8")
+    for name, written in WRITTEN.items():
+        target = docs / ("en" if language == "en" else "") / f"{name}.md"
+        target.write_text(site_page(written.page(language), name, language, written.page("en")), encoding="utf-8")
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
 
 
@@ -145,7 +149,8 @@ def language_settings(language: str, reference: bool, demo: bool = False) -> dic
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     (part,) = (part for part in settings["nav"] if next(iter(part)) == {"en": "The guide", "zh": "指南"}[language])
     (pages,) = part.values()
-    pages[-1][next(iter(pages[-1]))].append({settings_page.TITLES[language]: f"{language}/settings.md"})
+    code = pages[-1][next(iter(pages[-1]))]
+    code += [{written.TITLES[language]: f"{language}/{name}.md"} for name, written in WRITTEN.items()]
     nav = _each(pages, lambda path: path.removeprefix("zh/"))
     other = "en" if language == "zh" else "zh"
     root = "../" if language == "zh" else ""
