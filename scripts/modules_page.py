@@ -20,37 +20,21 @@ from dragoman import ModelConfig, build_model
 TITLES = {"en": "The modules", "zh": "模块一览"}
 INTRODUCTIONS = {
     "en": "Each class of `dragoman.nn` as the paper's model has it (pre-norm), told by a small model that was run once: "
-    "what it learns, the shapes that go in and come out, which class gave what goes in and which takes what comes out. "
-    "What comes from a sum or a product of the layer itself has no class of its own. The code is short: each name leads "
-    "to a file of `src/dragoman/nn/`.",
-    "zh": "论文的模型（前置归一化）里 `dragoman.nn` 的每个类，由一个运行过一次的小模型给出：它学什么，进去和出来的形状，"
+    "what it learns, the shapes that go in and come out, which class gave what goes in and which takes what comes "
+    "out. What comes from a sum or a product of the layer itself has no class of its own. The code is short: each "
+    "name leads to a file of `src/dragoman/nn/`.",
+    "zh": "论文的模型（前置归一化）里 `dragoman.nn` 的每个类，由一个运行过一次的小模型给出："
+    "它学什么，进去和出来的形状，"
     "进去的由哪个类给出，出来的交给哪个类。由层自己相加或相乘得到的，没有单独的类。"
     "代码很短：每个名字都对应 `src/dragoman/nn/` 里的一个文件。说明取自代码，为英文。",
 }
+NONE = {"en": "no class: ids, a sum, or the end", "zh": "没有单独的类：编号、求和，或已到末端"}
 LABELS = {
-    "en": (
-        "in → out",
-        "learned",
-        "upstream",
-        "downstream",
-        "file",
-        "nothing",
-        "no class: ids, a sum, or the end",
-        "used in",
-    ),
-    "zh": ("进 → 出", "学到的", "上游", "下游", "文件", "无", "没有单独的类：编号、求和，或已到末端", "用在"),
+    "en": ("in → out", "learned", "upstream", "downstream", "file", "nothing", NONE["en"], "used in"),
+    "zh": ("进 → 出", "学到的", "上游", "下游", "文件", "无", NONE["zh"], "用在"),
 }
 # A size for each name: whoever sees a size knows the name.
-SIZES = {
-    2: "batch",
-    5: "src",
-    7: "tgt",
-    24: "d_model",
-    40: "d_ff",
-    11: "source_vocab",
-    13: "target_vocab",
-    72: "3·d_model",
-}
+SIZES = {2: "batch", 5: "src", 7: "tgt", 24: "d_model", 40: "d_ff", 11: "source_vocab", 13: "target_vocab"}
 HEADS = 3
 
 
@@ -123,7 +107,7 @@ def _section(kind: type[nn.Module], calls: list[Call], labels: tuple[str, ...]) 
     yield ""
     ways = {f"{', '.join(map(shape, call.given))} → {', '.join(map(shape, call.made))}": None for call in mine}
     yield from (f"- {flows}: `{way}`" for way in ways)
-    own = [f"`{name}` {shape(one)}" for name, one in mine[0].module.named_parameters(recurse=False)]
+    own = [f"`{name} {shape(one)}`" for name, one in mine[0].module.named_parameters(recurse=False)]
     inner = [f"{type(part).__name__} `{name}`" for name, part in mine[0].module.named_children()]
     yield f"- {learned}: {', '.join([*own, *inner]) or labels[5]}"
     before = _kinds(other for call in mine for other in calls if _apart(other, call) and _share(other.made, call.given))
