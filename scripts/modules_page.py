@@ -19,7 +19,7 @@ from dragoman import ModelConfig, build_model
 
 TITLES = {"en": "The modules", "zh": "模块一览"}
 INTRODUCTIONS = {
-    "en": "Each class of `dragoman.nn` as the paper's model has it (pre-norm), told by a small model that was run once: "
+    "en": "Each class of `dragoman.nn` as the paper's model has it (pre-norm), told by a small model that ran once: "
     "what it learns, the shapes that go in and come out, which class gave what goes in and which takes what comes "
     "out. What comes from a sum or a product of the layer itself has no class of its own. The code is short: each "
     "name leads to a file of `src/dragoman/nn/`.",
