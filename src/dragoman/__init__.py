@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dragoman.studies import measure as measure
     from dragoman.studies import score as score
     from dragoman.studies import synthesize as synthesize
+    from dragoman.studies import transcribe as transcribe
     from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
@@ -75,7 +76,7 @@ __all__, _name, _ = lazy_names(
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
-            "translate", "tune",
+            "transcribe", "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
         "training": ("Run", "average", "info", "merge", "remember", "train"),
