@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -52,6 +51,15 @@ Typed = Annotated[
 Adapter = Annotated[
     Path | None, typer.Option(help="An adapter over the model, or the run that trained it.", metavar="DIR")
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
+]
+PartLines = Annotated[int, typer.Option(help="Lines that a worker takes at a time.", min=1)]
+Buffer = Annotated[
+    int | None,
+    typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
+]
 Unknown = Annotated[
     Literal["forbid", "copy", "keep"] | None,
     typer.Option(
@@ -82,15 +90,9 @@ def translate(
     unknown: Unknown = None,
     prefix: Annotated[str, typer.Option(help="What every output must begin with.")] = "",
     on_bad_text: OnBadText = "stop",
-    buffer: Annotated[
-        int | None,
-        typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
-    ] = None,
-    part_lines: Annotated[int, typer.Option(help="Lines that a worker takes at a time.", min=1)] = 10_000,
+    buffer: Buffer = None,
+    workers: Workers = None,
+    part_lines: PartLines = 10_000,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -110,14 +112,11 @@ def translate(
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
     if workers is not None:
-        columns = {"scores": scores, "as_json": as_json}
-        refused = {"TEXT": text, "--nbest": nbest, "--alignments": alignments or words, "--adapter": adapter}
-        chosen = decoding_settings(settings, named)
-        many = {"workers": workers, "part_lines": part_lines, "threads": threads or 1, "prefix": argument_text(prefix)}
-        _bulk([model, *(ensemble or [])], input_, output, refused, settings=chosen, columns=columns, **many, **how)
+        from dragoman.cli.bulk import translate_in_parts
+
+        translate_in_parts(locals())
         return
-    opened = open_translator if adapter is None else partial(_adapted, adapter)
-    translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
+    translator, options = _opened(adapter, model, ensemble, settings, named, **how, threads=threads)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
@@ -135,30 +134,8 @@ def translate(
                 stream.flush()
 
 
-def _bulk(models: list[Path], source: Path | None, output: Path | None, refused: dict[str, Any], **how: Any) -> None:
-    """Translate a file in several processes, and tell what has no translation."""
-    from dragoman.bulk import translate_file
-    from dragoman.errors import ConfigError
-
-    if source is None or output is None:
-        hint = "give --input FILE and --output FOLDER (or a file name with a suffix)"
-        raise ConfigError("several workers translate a file into files", hint=hint)
-    if found := [name for name, value in refused.items() if value]:
-        raise ConfigError("several workers print one line for each", found=", ".join(found), hint="leave it out")
-    result = translate_file(models, source, output, report=tell, **how)
-    kept = f", {result.kept:,} of them done before" if result.kept else ""
-    tell(f"{result.lines:,} lines{kept}, in {result.path}")
-    for problem in result.problems[:10]:
-        tell(f"line {problem.line:,} has no translation: {problem.reason}")
-    if len(result.problems) > 10:
-        tell(f"... and {len(result.problems) - 10:,} more lines; {result.path} has all in *.problems.jsonl")
-    if result.left_out:
-        tell(f"left out: parts {', '.join(map(str, result.left_out))}; the same call tries them again")
-        raise typer.Exit(1)
-
-
-def _adapted(
-    adapter: Path,
+def _opened(
+    adapter: Path | None,
     model: Path,
     ensemble: list[Path] | None,
     settings: list[str] | None,
@@ -169,13 +146,22 @@ def _adapted(
     precision: str,
     threads: int | None = None,
 ) -> tuple[Translator, DecodingConfig]:
-    """What `open_translator` returns, of a model with an adapter."""
-    from dragoman.config import Placement
-    from dragoman.translation.adapted import open_adapted
+    """What `open_translator` returns, also of a model with an adapter; one that listens is refused."""
+    from dragoman.studies.listening import check_reads
 
-    use_threads(threads)
-    translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
-    return translator, translator.options(decoding_settings(settings, named))
+    if adapter is None:
+        translator, options = open_translator(
+            model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
+        )
+    else:
+        from dragoman.config import Placement
+        from dragoman.translation.adapted import open_adapted
+
+        use_threads(threads)
+        translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
+        options = translator.options(decoding_settings(settings, named))
+    check_reads(translator.tokenizers)
+    return translator, options
 
 
 def _watched(
@@ -366,7 +352,20 @@ def _pair_scores(
         raise ModelError(message, file=model, found="--source, --target", hint=hint)
     total, pairs = _aligned(source, target, on_bad_text)
     translator = Translator.from_pretrained(model, device=device, engine="module")
+    if translator.tokenizers.sound is not None:
+        pairs = _of_recordings(pairs, source)
     return translator.score_pairs(told(pairs, "pairs:", total))
+
+
+def _of_recordings(pairs: Iterator[tuple[str, str] | None], listing: Path) -> Iterator[tuple[str, str] | None]:
+    """The same pairs, the sources of which are lines of a list of recordings, with whole paths."""
+    from dragoman.audio.listing import Recording
+
+    folder = str(listing.resolve().parent)
+    for number, pair in enumerate(pairs, 1):
+        if pair is not None:
+            pair = str(Recording.of_line(pair[0], folder=folder, file=str(listing), line=number)), pair[1]
+        yield pair
 
 
 def _aligned(source: Path, target: Path, on_bad_text: BadText) -> tuple[int, Iterator[tuple[str, str] | None]]:
