@@ -71,7 +71,7 @@ def forked(library: ctypes.CDLL, request: list) -> bytes:
 
 
 def main() -> None:
-    """Answer requests until standard input ends."""
+    """Start the library and answer requests until standard input ends."""
     library = ctypes.CDLL(sys.argv[1])
     rate = library.espeak_Initialize(SYNCHRONOUS, 0, sys.argv[2].encode(), NO_EXIT)
     out = sys.stdout.buffer
