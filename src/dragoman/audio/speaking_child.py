@@ -17,7 +17,6 @@ import sys
 
 # Of `speak_lib.h`: synchronous output, no exit on errors; parameters; text in UTF-8.
 SYNCHRONOUS, NO_EXIT, RATE, PITCH, UTF8 = 2, 0x8000, 1, 3, 1
-CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
 
 def speak(library: ctypes.CDLL, text: str, voice: str, speed: int, pitch: int) -> bytes:
@@ -33,7 +32,7 @@ def speak(library: ctypes.CDLL, text: str, voice: str, speed: int, pitch: int) -
             parts.append(ctypes.string_at(samples, 2 * count))
         return 0
 
-    callback = CALLBACK(take)
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(take)
     library.espeak_SetSynthCallback(callback)
     if library.espeak_SetVoiceByName(voice.encode()):
         raise ValueError(f"there is no voice {voice!r}")
