@@ -28,8 +28,6 @@ KINDS = "WAV, FLAC, OGG, MP3 or another kind that libsndfile reads"
 RATES = (1_000, 768_000)
 # Values of all channels that are read at once, and samples of a sound at most: half a gigabyte.
 BLOCK, MOST_SAMPLES = 1 << 20, 1 << 27
-# How much later than the sound a part may end, in seconds: lists round.
-SLACK = 0.5
 # A program that writes into a pipe does not know the length and writes one that means this.
 UNKNOWN = 0x7FFF_0000
 
@@ -48,7 +46,7 @@ def read_audio(
         source: the file, or what is in it.
         sample_rate: resample to this rate in Hz.
         start: where the part begins, in seconds.
-        end: where it ends; None: with the sound.
+        end: where it ends; None, or later than the sound: with the sound.
         limit_seconds: a longer part is refused.
 
     Raises:
@@ -154,7 +152,7 @@ def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float
     rate, total = sound.samplerate, sound.frames
     known = 0 <= total < 1 << 40
     first = round(start * rate)
-    if known and total and (first >= total or (end is not None and end > total / rate + SLACK)):
+    if known and total and first >= total:
         found = f"{start:g} s" + ("" if end is None else f" to {end:g} s")
         raise DataError(
             "the part lies outside the sound", file=file, expected=f"within {total / rate:g} s", found=found

@@ -36,6 +36,8 @@ def speak(library: ctypes.CDLL, text: str, voice: str, speed: int, pitch: int) -
     library.espeak_SetSynthCallback(callback)
     if library.espeak_SetVoiceByName(voice.encode()):
         raise ValueError(f"there is no voice {voice!r}")
+    # Else it draws by the clock.
+    library.espeak_ng_SetRandSeed(ctypes.c_long(1))
     library.espeak_SetParameter(RATE, speed, 0)
     library.espeak_SetParameter(PITCH, pitch, 0)
     said = text.encode() + b"\0"
