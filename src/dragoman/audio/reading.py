@@ -153,10 +153,8 @@ def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float
     known = 0 <= total < 1 << 40
     first = round(start * rate)
     if known and total and first >= total:
-        found = f"{start:g} s" + ("" if end is None else f" to {end:g} s")
-        raise DataError(
-            "the part lies outside the sound", file=file, expected=f"within {total / rate:g} s", found=found
-        )
+        expected = f"within {total / rate:g} s"
+        raise DataError("the part lies outside the sound", file=file, expected=expected, found=f"{start:g} s")
     asked = 1 << 40 if end is None else round(end * rate)
     last = min(total, asked) if known else asked
     if known and last - first > min(limit * rate, MOST_SAMPLES):
