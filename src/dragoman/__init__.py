@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
     from dragoman.events import StopTraining as StopTraining
+    from dragoman.export import export_model as export_model
     from dragoman.importing import import_model as import_model
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dragoman.studies import measure as measure
     from dragoman.studies import score as score
     from dragoman.studies import synthesize as synthesize
+    from dragoman.studies import transcribe as transcribe
     from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
@@ -64,6 +66,7 @@ __all__, _name, _ = lazy_names(
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),
         "events": ("StopTraining",),
+        "export": ("export_model",),
         "language": ("Completer", "Filler", "TextScorer"),
         "importing": ("import_model",),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
@@ -73,7 +76,7 @@ __all__, _name, _ = lazy_names(
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
-            "translate", "tune",
+            "transcribe", "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
         "training": ("Run", "average", "info", "merge", "remember", "train"),
