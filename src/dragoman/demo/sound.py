@@ -54,14 +54,14 @@ def sound_config(out: Path, corpus: Path, updates: int = 900) -> TrainConfig:
             "tokenizer": {"target_kind": "word", "joint": False},
             "model": {
                 "d_model": 128, "d_ff": 512, "num_heads": 4, "num_encoder_layers": 3, "num_decoder_layers": 1,
-                "dropout": 0.1, "conv_channels": 128,
+                "dropout": 0.1, "conv_channels": 128, "tie_embeddings": "decoder",
             },
             "training": {
                 "batch_tokens": 2048, "optimizer": "muon", "schedule": "cosine", "learning_rate": 2e-3,
                 "warmup_steps": 100, "max_steps": updates, "label_smoothing": 0.05, "weight_decay": 0.0,
                 "ema_decay": 0.99, "log_every": 100,
             },
-            "validation": {"every": max(1, updates // 2), "metric": "wer"},
+            "validation": {"every": max(1, updates // 2), "metric": "exact"},
         }
     )  # fmt: skip
 

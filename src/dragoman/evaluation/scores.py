@@ -63,10 +63,10 @@ class Score:
     def __str__(self) -> str:
         options = self.signature.partition("|")[2]
         spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
-        kinds = self.edits and ", ".join(f"{count:,} {name}" for name, count in self.edits._asdict().items())
-        return "; ".join(
-            one for one in (f"{self.label} = {self.value:.2f}{spread} ({options})", kinds, self.note) if one
-        )
+        parts = [f"{self.label} = {self.value:.2f}{spread} ({options})"]
+        if self.edits is not None:
+            parts.append(", ".join(f"{count:,} {name}" for name, count in self.edits._asdict().items()))
+        return "; ".join([*parts, *([self.note] if self.note else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain values, ready for JSON; what is None or undefined is left out."""

@@ -127,7 +127,9 @@ class _Stream:
 
     def finish(self) -> Iterator[Partial]:
         sound, self.sound = self.sound, None
-        for segment in speech_segments(sound) if sound is not None else ():
+        if sound is None:
+            return
+        for segment in speech_segments(sound):
             yield self._ended(sound, segment)
             self.stable, self.before = [], []
 
