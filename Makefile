@@ -49,7 +49,7 @@ dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for 
 	$(VENV)/bin/python -m hatchling build
 
 docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
-	$(VENV)/bin/python scripts/build_site.py build/docs
+	$(VENV)/bin/python scripts/build_site.py build/docs $(if $(wildcard runs/demo/model.safetensors),--model runs/demo)
 	rm -rf site && mv build/docs/site site
 
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows
