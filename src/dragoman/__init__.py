@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
     from dragoman.runs import bundle as bundle
+    from dragoman.runs import pack as pack
     from dragoman.runs import plot as plot
     from dragoman.serving import serve as serve
     from dragoman.studies import compare as compare
@@ -72,7 +73,7 @@ __all__, _name, _ = lazy_names(
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
-        "runs": ("bundle", "plot"),
+        "runs": ("bundle", "pack", "plot"),
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
