@@ -51,6 +51,7 @@ Typed = Annotated[
 Adapter = Annotated[
     Path | None, typer.Option(help="An adapter over the model, or the run that trained it.", metavar="DIR")
 ]
+Output = Annotated[Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")]
 Workers = Annotated[
     int | None,
     typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
@@ -75,9 +76,7 @@ def translate(
     input_: Annotated[
         Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")
-    ] = None,
+    output: Output = None,
     ensemble: Ensemble = None,
     adapter: Adapter = None,
     beam_size: BeamSize = None,
