@@ -51,6 +51,7 @@ Typed = Annotated[
 Adapter = Annotated[
     Path | None, typer.Option(help="An adapter over the model, or the run that trained it.", metavar="DIR")
 ]
+Input = Annotated[Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")]
 Output = Annotated[Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")]
 Workers = Annotated[
     int | None,
@@ -73,9 +74,7 @@ Unknown = Annotated[
 def translate(
     model: Model,
     text: Typed = None,
-    input_: Annotated[
-        Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")
-    ] = None,
+    input_: Input = None,
     output: Output = None,
     ensemble: Ensemble = None,
     adapter: Adapter = None,
