@@ -53,7 +53,8 @@ def train(
         target: target lines, one for each.
         pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
-        dev_source_audio, dev_target: held-out recordings instead, and held-out target lines.
+        dev_source_audio: held-out recordings instead.
+        dev_target: held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
