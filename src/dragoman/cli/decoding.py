@@ -134,8 +134,6 @@ def _opened(
     threads: int | None = None,
 ) -> tuple[Translator, DecodingConfig]:
     """What `open_translator` returns, also of a model with an adapter; one that listens is refused."""
-    from dragoman.studies.listening import check_reads
-
     if adapter is None:
         translator, options = open_translator(
             model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
@@ -147,7 +145,7 @@ def _opened(
         use_threads(threads)
         translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
         options = translator.options(decoding_settings(settings, named))
-    check_reads(translator.tokenizers)
+    translator.tokenizers.check_reads()
     return translator, options
 
 

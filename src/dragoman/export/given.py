@@ -99,6 +99,9 @@ def open_given(directory: str | Path, drop: Collection[str] = (), license_name: 
                          found=config.family, hint=hint)  # fmt: skip
     dropped = _without(directory, config, drop)
     tokenizers = load_tokenizers(directory, config).without_matches()
+    if tokenizers.sound is not None:
+        hint = "`dragoman bundle` copies any model"
+        raise ModelError("models that listen are not exported", file=directory, found=tokenizers.sound, hint=hint)
     found = load_pretrained(directory)
     model = found.model
     assert isinstance(model, Transformer)

@@ -87,17 +87,6 @@ def check_listens(tokenizers: TokenizerPair) -> None:
         raise ConfigError("the model reads texts, and does not listen to sounds", hint=hint)
 
 
-def check_reads(tokenizers: TokenizerPair) -> None:
-    """Refuse a model that listens where texts are to be read.
-
-    Raises:
-        ConfigError: it is one.
-    """
-    if tokenizers.sound is not None:
-        hint = "`dragoman transcribe MODEL FILES` runs it"
-        raise ConfigError("the model listens to sounds, and does not read texts", hint=hint)
-
-
 def sources_as(tokenizers: TokenizerPair, given: Texts, lines: Sequence[str]) -> list[str]:
     """Return the lines of a file of sources as a model takes them: those of a list of recordings made whole.
 

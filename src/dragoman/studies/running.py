@@ -19,7 +19,6 @@ from dragoman.evaluation import compare as compare_lists
 from dragoman.evaluation import score as measure_lists
 from dragoman.search.outputs import Alternative, PairScore
 from dragoman.studies.given import Answers, Texts, first_file, read_test_set, texts_of
-from dragoman.studies.listening import check_reads
 from dragoman.text import guess_language
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -70,7 +69,7 @@ def translate(
     lines = texts_of(texts)
     if not isinstance(model, Translator):
         model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
-    check_reads(model.tokenizers)
+    model.tokenizers.check_reads()
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty, "sampling": sampling}
     options = model.options(_changes(settings, named))
     return list(model.translate_lines(lines, options, prefix=prefix, alignments=alignments))
