@@ -19,7 +19,7 @@ from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import save_tokenizers
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
-from small_sounds import write_spoken
+from small_sounds import write_spoken, write_wav
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +116,23 @@ def test_texts_and_sounds_are_told_apart(
     with pytest.raises(ConfigError, match="decoding settings"):
         dragoman.transcribe(model, spoken[0], settings={"d_model": 5})
     assert dragoman.transcribe(model, [Waveform(torch.zeros(0), 8000)])[0].text == ""
+
+
+def test_parts_are_told_with_their_times(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    time = torch.arange(2 * 8000) / 8000
+    speech = 0.4 * torch.sin(2 * torch.pi * 300 * time) * torch.sin(torch.pi * 4 * time).abs()
+    pause = torch.zeros(8000)
+    noise = 0.002 * torch.randn(9 * 8000, generator=torch.Generator().manual_seed(1))
+    sound = torch.cat([pause, speech, pause, pause, speech, pause]) + noise[: 8 * 8000]
+    for name, samples in (("talk", sound), ("noise", 100 * noise)):
+        write_wav(tmp_path / f"{name}.wav", samples.clamp(-1, 1).numpy())
+    status, out, _ = run(monkeypatch, capfd, "transcribe", str(model), str(tmp_path / "talk.wav"), "--times")
+    assert status == 0
+    assert all(len(line.split("\t")) == 3 for line in out.splitlines())
+    paths = [str(tmp_path / "talk.wav"), str(tmp_path / "noise.wav")]
+    status, out, _ = run(monkeypatch, capfd, "transcribe", str(model), *paths, "--times", "--json")
+    talk, noisy = map(json.loads, out.splitlines())
+    assert noisy["parts"] == []
+    assert all(0 <= part["start"] < part["end"] <= 8.01 for part in talk["parts"])

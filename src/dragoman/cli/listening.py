@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,7 @@ from dragoman.cli.options import (
 
 if TYPE_CHECKING:
     from dragoman.audio.listing import Given
+    from dragoman.translation import Translator
 
 # Bytes of standard input at most.
 MOST = 1 << 30
@@ -58,6 +60,9 @@ def transcribe(
     engine: Engine = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
+    times: Annotated[
+        bool, typer.Option("--times", help="A line for each part that somebody speaks in: start, end, text.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write down what is said: a line for each sound, in order, with a model that was trained on recordings."""
@@ -71,6 +76,10 @@ def transcribe(
     translator, options = open_translator(model, ensemble, settings, named, **how, threads=threads)
     check_listens(translator.tokenizers)
     counted = told(asked, "sounds:", len(asked), output=output)
+    if times:
+        with open_output(output) as stream:
+            stream.writelines(line + "\n" for line in _timed(translator, counted, as_json))
+        return
     lines = translator.translate_lines(counted, options, prefix=argument_text(prefix))
     notes = Notes(options)
     with open_output(output) as stream:
@@ -80,6 +89,24 @@ def transcribe(
                 stream.write(line + "\n")
     for line in notes.lines():
         tell(f"warning: {line}")
+
+
+def _timed(translator: Translator, sounds: Iterable[Given], as_json: bool) -> Iterator[str]:
+    """The parts of each sound with their times: tables, or an object for each sound."""
+    from dragoman.audio.listing import as_sounds
+    from dragoman.audio.waveform import Waveform
+    from dragoman.studies.transcribing import transcribe as transcribe_parts
+
+    for one in as_sounds(sounds):
+        sound = one if isinstance(one, Waveform) else one.read()
+        parts = transcribe_parts(translator, sound)
+        if as_json:
+            rows = [{"start": round(p.start, 2), "end": round(p.end, 2), "text": p.text} for p in parts]
+            yield json.dumps(
+                {"source": str(one), "seconds": round(sound.seconds, 2), "parts": rows}, ensure_ascii=False
+            )
+        else:
+            yield from (f"{p.start:.2f}\t{p.end:.2f}\t{p.text}" for p in parts)
 
 
 def _heard(sounds: list[str]) -> Iterator[Given]:
