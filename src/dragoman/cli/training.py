@@ -60,6 +60,10 @@ def train(
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
     ] = None,
+    add_tokens: Annotated[
+        str | None,
+        typer.Option(help="With --init-from: tokens to append to its vocabulary, one a line.", metavar="FILE"),
+    ] = None,
     max_minutes: Annotated[
         str | None,
         typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),

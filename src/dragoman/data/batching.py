@@ -110,12 +110,13 @@ def plan_epoch(
     epoch: int,
     accumulate: int = 1,
     world_size: int = 1,
+    rows: np.ndarray | None = None,
 ) -> list[list[np.ndarray]]:
     """Return every update of an epoch.
 
-    Each pair comes exactly once. In each micro-batch rows x longest framed target and rows x longest framed source are
-    at most `batch_tokens`; a pair that is longer than that alone is a batch by itself. Batches of all lengths are
-    mixed, and each epoch has others.
+    Each pair comes exactly once, or as often as in `rows`. In each micro-batch rows x longest framed target and rows x
+    longest framed source are at most `batch_tokens`; a pair that is longer than that alone is a batch by itself.
+    Batches of all lengths are mixed, and each epoch has others.
 
     Args:
         source_lengths: unframed tokens of each source [pairs].
@@ -125,6 +126,7 @@ def plan_epoch(
         epoch: from 0.
         accumulate: micro-batches per update and rank.
         world_size: ranks; micro-batch m of an update belongs to rank m % world_size.
+        rows: indices of the pairs that the epoch has, some perhaps several times; each once if None.
 
     Returns:
         Updates, each a list of up to accumulate x world_size micro-batches (only the last has fewer), each an int64
@@ -132,8 +134,8 @@ def plan_epoch(
     """
     random = np.random.default_rng([seed, epoch])
     source, target = _framed(source_lengths, SOURCE_FRAME), _framed(target_lengths, TARGET_FRAME)
-    shuffled = random.permutation(len(target))
-    jitter = random.uniform(-_JITTER, _JITTER, len(target))
+    shuffled = random.permutation(len(target)) if rows is None else random.permutation(rows)
+    jitter = random.uniform(-_JITTER, _JITTER, len(shuffled))
     order = shuffled[_by_length(source[shuffled] + jitter, target[shuffled])]
     batches = _pack(source[order], target[order], batch_tokens, order)
     batches = [batches[i] for i in random.permutation(len(batches))]

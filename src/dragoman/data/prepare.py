@@ -79,6 +79,7 @@ class Prepared:
         key: hash of files and settings; equal keys, equal data.
         match_candidates: of which the fuzzy matches are drawn in training; None without.
         files: the hashes of the files that each setting named, in their order; of older data unknown.
+        sizes: training pairs of each file, as they lie one after the other; None of older data.
     """
 
     directory: Path
@@ -96,6 +97,7 @@ class Prepared:
     key: str
     match_candidates: MatchCandidates | None
     files: dict[str, list[str]]
+    sizes: list[int] | None = None
 
     @classmethod
     def open(cls, directory: str | Path, *, verify: bool = True) -> Prepared:
@@ -135,6 +137,7 @@ class Prepared:
             is_text=facts["is_text"],
             key=facts["key"],
             files=_hashes_by_setting(facts),
+            sizes=facts.get("sizes"),
             match_candidates=None
             if matching is None
             else MatchCandidates.load(directory / CANDIDATES_FILE, matching, len(train)),
@@ -232,7 +235,8 @@ def _build(
     lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
     pairs = pairs if corpora.is_text else lengths.watch(pairs)
-    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers.matching, size, report)
+    sizes = dict.fromkeys((*data.source, *data.pairs, *data.text), 0)
+    train = _write_train(folder, _repeated(pairs, data.repeats, sizes), tokenizers.matching, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
     tell_unknown({"train": train, "dev": held_out}, tokenizers, config, unit, report)
@@ -246,6 +250,7 @@ def _build(
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": size or len(one)} for side, (one, size) in sides.items()},
         "joint": tokenizers.joint,
+        "sizes": list(sizes.values()),
         "settings": {
             "data": {**config.data.to_dict(), "fuzzy_matches": tokenizers.count_of_matches},
             "tokenizer": config.tokenizer.to_dict(),
@@ -274,9 +279,12 @@ def _write_train(
     return train
 
 
-def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The ids of each pair, as often as its file is to be seen."""
+def _repeated(
+    pairs: Iterable[Encoded], times: dict[str, int], sizes: dict[str, int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """The ids of each pair, as often as its file is to be seen; `sizes` takes how many pairs of a file that makes."""
     for pair, source, target in pairs:
+        sizes[pair.file] = sizes.get(pair.file, 0) + times.get(pair.file, 1)
         yield from repeat((source, target), times.get(pair.file, 1))
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
+from dragoman.data.mixing import Mixing
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
 from dragoman.fast import keep_memory, module_hidden, training_hidden
@@ -67,6 +68,7 @@ class Trainer:
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
         self.stores = EpochStores(data, self.settings)
+        self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
         if note := doubt_draws(self.settings):
             log.line(f"warning: {note}")
         self.task = task_of(config)
@@ -205,6 +207,7 @@ class Trainer:
             seed=self.settings.seed,
             epoch=epoch,
             accumulate=self.settings.accumulate,
+            rows=self.mixing.rows(epoch),
         )
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
