@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dragoman.audio.features import FilterBank as FilterBank
+    from dragoman.audio.front_end import FrontEnd as FrontEnd
+    from dragoman.audio.listing import Recording as Recording
     from dragoman.audio.waveform import Waveform as Waveform
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, {"waveform": ("Waveform",)})
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "features": ("FilterBank",),
+        "front_end": ("FrontEnd",),
+        "listing": ("Recording",),
+        "waveform": ("Waveform",),
+    },
+)

@@ -36,6 +36,9 @@ class Waveform:
         """Return the number of samples."""
         return len(self.samples)
 
+    def __str__(self) -> str:
+        return f"a sound of {self.seconds:.2f} s"
+
     @property
     def seconds(self) -> float:
         """How long it takes to hear."""

@@ -32,13 +32,27 @@ from dragoman.cli.options import (
 )
 from dragoman.pace import silent
 
+SourceAudio = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Instead of --source: lists of recordings (.tsv), a line each: path, or path, start and end in seconds; "
+        "paths relative to the list.",
+        metavar="FILE",
+    ),
+]
+DevSourceAudio = Annotated[
+    list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
+]
+
 
 def train(
     out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
     source: Source = None,
+    source_audio: SourceAudio = None,
     target: Target = None,
     pairs: Pairs = None,
     dev_source: DevSource = None,
+    dev_source_audio: DevSourceAudio = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
     columns: Columns = None,
@@ -88,9 +102,11 @@ def train(
 def prepare(
     out: Annotated[Path, typer.Option(help="Where to put the prepared data.", metavar="DIR")],
     source: Source = None,
+    source_audio: SourceAudio = None,
     target: Target = None,
     pairs: Pairs = None,
     dev_source: DevSource = None,
+    dev_source_audio: DevSourceAudio = None,
     dev_target: DevTarget = None,
     dev_pairs: DevPairs = None,
     columns: Columns = None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dragoman.config.audio import AudioConfig as AudioConfig
     from dragoman.config.data import DataConfig as DataConfig
     from dragoman.config.data import TokenizerConfig as TokenizerConfig
     from dragoman.config.decoding import DecodingConfig as DecodingConfig
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "audio": ("AudioConfig",),
         "data": ("DataConfig", "TokenizerConfig"),
         "decoding": ("DecodingConfig",),
         "elsewhere": ("foreign_names",),

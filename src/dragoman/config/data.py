@@ -25,6 +25,17 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         files="pairs",
         elsewhere="src src_file train_src path_train_src source_file train_source",
     )
+    source_audio: Paths = setting(
+        default=(),
+        description="Instead of source: lists of recordings (.tsv), a line for each of target: path, or path, start "
+        "and end in seconds; paths are relative to the list.",
+        flag="--source-audio",
+        changeable=True,
+        files="pairs",
+        since="0.2.0",
+        before=(),
+        needs=_PAIRS,
+    )
     target: Paths = setting(
         default=(),
         description="Files of target lines, as many as there are of source.",
@@ -58,6 +69,16 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         changeable=True,
         files="pairs",
         elsewhere="valid_src dev_src validation_source valid_source val_source",
+    )
+    dev_source_audio: Paths = setting(
+        default=(),
+        description="Lists of held-out recordings, aligned with dev_target.",
+        flag="--dev-source-audio",
+        changeable=True,
+        files="pairs",
+        since="0.2.0",
+        before=(),
+        needs=_PAIRS,
     )
     dev_target: Paths = setting(
         default=(),
@@ -210,7 +231,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         """See `Section.check`."""
         if self.columns is not None and not (self.pairs or self.dev_pairs or self.test_pairs or self.prepared):
             raise ValueError("columns are those of files of pairs (pairs, dev_pairs, test_pairs), and there are none")
-        files = (*self.source, *self.pairs, *self.text)
+        files = (*self.source, *self.source_audio, *self.pairs, *self.text)
         if self.repeat and len(self.repeat) != len(files):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
         if self.weights and files and len(self.weights) != len(files):
@@ -230,7 +251,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     @property
     def repeats(self) -> dict[str, int]:
         """How often each training file that `repeat` names is to be seen in an epoch."""
-        return dict(zip((*self.source, *self.pairs, *self.text), self.repeat, strict=False))
+        return dict(zip((*self.source, *self.source_audio, *self.pairs, *self.text), self.repeat, strict=False))
 
 
 class TokenizerConfig(Section, section="tokenizer", content=frozenset({"data", "run"})):

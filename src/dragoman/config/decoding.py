@@ -76,7 +76,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
     end_at_limit: Literal["charged", "free", "none"] = setting(
         default="charged",
         description="What an output at its limit pays for the </s> that it must have: its probability (charged), or "
-        "nothing (free, transformers' forced_eos_token_id); or it gets none, and none counts in its length (none).",
+        "nothing (free, as in transformers); or it gets none that counts in its length (none). A prefix likewise.",
         before="charged",
         since="0.2.0",
     )

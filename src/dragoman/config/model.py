@@ -40,6 +40,25 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         before=0,
         chosen="by data.fuzzy_matches",
     )
+    mels: Positive | None = setting(
+        default=None,
+        description="Of a model that listens: mel bins of each frame that the encoder reads; set by audio.n_mels.",
+        unit="bins",
+        content=frozenset(),  # the prepared data tell it
+        since="0.2.0",
+        before=None,
+        chosen="by audio.n_mels",
+        families=("transformer",),
+    )
+    conv_channels: Annotated[int, Bounds(ge=2)] | None = setting(
+        default=None,
+        description="Of a model that listens: outputs of the first of the two convolutions over its frames.",
+        unit="channels",
+        since="0.2.0",
+        before=None,
+        chosen="2 x d_model",
+        families=("transformer",),
+    )
     d_model: Positive | None = setting(
         default=None,
         description="Width of embeddings and of every layer's output.",
@@ -221,7 +240,11 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
             raise ValueError('right_to_left_decoder = "own" is for models with right_to_left = true')
         if self.positions == "rotary-cross" and not self.learns_pairs:
             raise ValueError(f'a {self.family} model has no cross-attention: set positions = "rotary"')
+        if self.conv_channels is not None and self.conv_channels % 2:
+            raise ValueError(f"conv_channels must be even, not {self.conv_channels}: a gated linear unit halves them")
         unequal = self.family == "transformer" and self.source_vocab != self.target_vocab
+        if self.tie_embeddings == "all" and self.mels is not None:
+            raise ValueError('tie_embeddings = "all" is for texts: sounds have no vocabulary to share')
         if self.tie_embeddings == "all" and unequal:
             raise ValueError(
                 'tie_embeddings = "all" needs one joint vocabulary '

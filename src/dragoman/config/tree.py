@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dragoman.config.audio import AudioConfig
 from dragoman.config.data import DataConfig, TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.kinds import PathText
@@ -17,6 +18,7 @@ class TrainConfig(Section):
 
     out: PathText = setting(description="The run directory.", flag="--out", changeable=True)
     data: DataConfig = setting(default=DataConfig(), description="What is learned from.")
+    audio: AudioConfig = setting(default=AudioConfig(), description="How recordings become frames.")
     tokenizer: TokenizerConfig = setting(default=TokenizerConfig(), description="How strings become ids.")
     model: ModelConfig = setting(default=ModelConfig(), description="The shape of the model.")
     markov: MarkovConfig = setting(default=MarkovConfig(), description="How counts become probabilities.")
@@ -54,6 +56,7 @@ class TrainConfig(Section):
 SETTINGS_FILE = "config.toml"  # in a run directory: all settings, with what was chosen for the user
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,
+    "audio": AudioConfig,
     "tokenizer": TokenizerConfig,
     "model": ModelConfig,
     "markov": MarkovConfig,

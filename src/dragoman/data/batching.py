@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from dragoman.data.masking import mask_pieces
+from dragoman.data.sounds import SoundStore
 from dragoman.data.store import TokenStore
 from dragoman.sequences import SPECIALS, Direction, SourceBatch, Specials, TargetBatch
 
@@ -173,16 +174,23 @@ def collate(
     It holds what `SourceBatch.of` and `TargetBatch.of` would make of the same pairs, several times sooner. A store has
     sources with their fuzzy matches joined to them, as an encoder reads them.
     """
-    sources = [store.source(int(i)) for i in indices]
     targets = [store.target(int(i)) for i in indices]
-    source = SourceBatch(*_padded(sources, None, specials.eos, specials.pad))
+    if isinstance(store, SoundStore):
+        source, read = (
+            SourceBatch.of_frames(store.frames(indices)),
+            int(store.source_lengths[np.asarray(indices)].sum()),
+        )
+    else:
+        sources = [store.source(int(i)) for i in indices]
+        source = SourceBatch(*_padded(sources, None, specials.eos, specials.pad))
+        read = sum(map(len, sources)) + len(sources)
     blocks = []
     for direction in directions:
         ordered = targets if direction is Direction.LEFT_TO_RIGHT else [ids[::-1] for ids in targets]
         blocks.append(_padded(ordered, *direction.frame(specials), specials.pad))
     ids, mask = (torch.cat(parts) if len(parts) > 1 else parts[0] for parts in zip(*blocks, strict=True))
     labels = (sum(map(len, targets)) + len(targets)) * len(directions)
-    return Batch(source, TargetBatch(ids, mask, directions), sum(map(len, sources)) + len(sources), labels)
+    return Batch(source, TargetBatch(ids, mask, directions), read, labels)
 
 
 def collate_causal(store: TokenStore, indices: np.ndarray | Sequence[int], specials: Specials = SPECIALS) -> TextBatch:

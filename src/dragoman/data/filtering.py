@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from dragoman.config import DataConfig
+from dragoman.data.store import Row
 from dragoman.errors import DataError
 from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
 from dragoman.text.keys import skeleton, text_hash
 
-Encoded = tuple[Pair, list[int], list[int]]
+# Of a pair whose source is a sound, its samples stand where the ids of the source do.
+Encoded = tuple[Pair, Row, list[int]]
 
 
 @dataclass

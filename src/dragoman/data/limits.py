@@ -11,6 +11,7 @@ from jaxtyping import Int
 
 from dragoman.config import DecodingConfig
 from dragoman.data.filtering import Encoded
+from dragoman.data.sounds import SoundStore
 from dragoman.data.store import TokenStore
 from dragoman.sequences.source import SPECIALS
 
@@ -67,6 +68,8 @@ def fit_limit(sources: Lengths, targets: Lengths, *, factor: float = 1.0, offset
 def own_lengths(store: TokenStore) -> Lengths:
     """Return the tokens of each source of a store, the fuzzy matches beside it left out: they begin with a `<s>`."""
     lengths = np.array(store.source_lengths)
+    if isinstance(store, SoundStore):
+        return lengths
     for row in range(len(store)):
         found = np.flatnonzero(store.source(row) == SPECIALS.bos)
         if len(found):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +101,7 @@ class CandidateFinder:
         self._pace = Pace(report, "matches: found for pairs", len(matching.index.sources))
         self._found: list[list[int]] = []
 
-    def read(self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
+    def read(self, pairs: Iterable[tuple[Any, Sequence[int]]]) -> Iterator[tuple[list[int], Sequence[int]]]:
         """Yield pairs of ids, their sources with the nearest matches."""
         last: Sequence[int] | None = None
         found: list[int] = []

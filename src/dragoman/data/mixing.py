@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
 from dragoman.config import DataConfig
+from dragoman.data.filtering import Encoded
+from dragoman.data.store import Row
 from dragoman.errors import ConfigError, DataError
 
 
@@ -90,3 +93,18 @@ def drawn_rows(sizes: Sequence[int], shares: np.ndarray, *, seed: int, epoch: in
             found.append(first + np.concatenate([np.tile(np.arange(size), whole), drawn]))
         first += size
     return np.concatenate(found).astype(np.int64)
+
+
+def repeated(
+    pairs: Iterable[Encoded], times: Mapping[str, int], sizes: dict[str, int]
+) -> Iterator[tuple[Row, list[int]]]:
+    """Yield both sides of each pair, as often as its file is to be seen.
+
+    Args:
+        pairs: each with what its sides became.
+        times: how often pairs of a file are seen; those of others once.
+        sizes: takes how many pairs of each file that makes.
+    """
+    for pair, source, target in pairs:
+        sizes[pair.file] = sizes.get(pair.file, 0) + times.get(pair.file, 1)
+        yield from repeat((source, target), times.get(pair.file, 1))

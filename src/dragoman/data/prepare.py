@@ -18,30 +18,32 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Section, TrainConfig, file_keys
+from dragoman.config import Section, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
-from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
+from dragoman.data.mixing import repeated
 from dragoman.data.prepared_files import (
     FORMAT,
     PREPARED,
     file_sum,
+    hashes_by_setting,
     read_facts,
     read_report,
     read_texts,
     write_json,
     write_texts,
 )
+from dragoman.data.sounds import SoundStore, as_heard
 from dragoman.data.splitting import choose_held_out
-from dragoman.data.store import TokenStore
+from dragoman.data.store import Row, TokenStore
 from dragoman.data.unknown import tell_unknown
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import (
@@ -51,10 +53,9 @@ from dragoman.files import (
     temporary_sibling,
     written_as,
 )
-from dragoman.pace import silent
+from dragoman.pace import duration, silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
-from dragoman.text.matching import Matching
 
 _MANY = 0.01  # of what is read: so much may be too long before a hint is given
 
@@ -99,6 +100,12 @@ class Prepared:
     files: dict[str, list[str]]
     sizes: list[int] | None = None
 
+    def dev_inputs(self, most: int) -> list[Any]:
+        """Return the first held-out sources, so many at most, as a translator takes them: texts, or waveforms."""
+        if isinstance(self.dev, SoundStore):
+            return [self.dev.waveform(row) for row in range(min(most, len(self.dev)))]
+        return self.dev_source[:most]
+
     @classmethod
     def open(cls, directory: str | Path, *, verify: bool = True) -> Prepared:
         """Open a prepared directory.
@@ -115,7 +122,9 @@ class Prepared:
         for name, digest in facts["files"].items():
             if verify and file_sum(directory / name) != digest:
                 raise DataError("a prepared file was changed", file=directory / name, hint="prepare the data again")
-        report = read_report(directory / "report.json", TextReport if facts["is_text"] else CorpusReport)
+        report = read_report(
+            directory / "report.json", TextReport if facts["is_text"] or facts["listens"] else CorpusReport
+        )
         train, tokenizers = TokenStore.open(directory / "train", verify=verify), TokenizerPair.load(directory)
         dev = TokenStore.open(directory / "dev", verify=verify)
         if verify:
@@ -124,8 +133,8 @@ class Prepared:
         matching = tokenizers.matching
         return cls(
             directory=directory,
-            train=train,
-            dev=dev,
+            train=as_heard(train, tokenizers.sound),
+            dev=as_heard(dev, tokenizers.sound),
             tokenizers=tokenizers,
             dev_source=read_texts(directory / "dev.source.txt"),
             dev_target=read_texts(directory / "dev.target.txt"),
@@ -136,7 +145,7 @@ class Prepared:
             held_out=facts["held_out"],
             is_text=facts["is_text"],
             key=facts["key"],
-            files=_hashes_by_setting(facts),
+            files=hashes_by_setting(facts),
             sizes=facts.get("sizes"),
             match_candidates=None
             if matching is None
@@ -173,7 +182,7 @@ def prepare(
         return _open_given(Path(config.data.prepared), config, tokenizers)
     corpora = Corpora.open(config)
     hashes = {path: digest for part in corpora.all for path, digest in part.hashes().items()}
-    key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers)
+    key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers, corpora.sizes())
     if (directory / PREPARED).exists():
         try:
             prepared = Prepared.open(directory)
@@ -225,28 +234,30 @@ def _build(
     plain = tokenizers or corpora.train_tokenizers(kept, config, report)
     tokenizers = corpora.with_matches(kept, plain, data, report, given=tokenizers is not None)
     tokenizers.save(folder)
-    size = max(tokenizers.source_vocab, len(tokenizers.target))
-    encoded = list(corpora.encode(kept_dev, tokenizers, data, counts["dev"], limit_ratio=False))
+    size, listens = max(tokenizers.source_vocab or 0, len(tokenizers.target)), tokenizers.sound is not None
+    encoded = list(corpora.encode(kept_dev, tokenizers, config, counts["dev"], limit_ratio=False))
     ids = ((source, target) for _, source, target in encoded)
-    held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size)
+    held_out = TokenStore.write(folder / "dev", ids, vocabulary_size=size, sounds=listens)
     write_texts(folder / "dev.source.txt", (pair.source for pair, _, _ in encoded))
     write_texts(folder / "dev.target.txt", (pair.target for pair, _, _ in encoded))
     counts["dev"].take_in(reading)
     lengths = LengthsSeen()
-    pairs = corpora.encode(kept, tokenizers.without_matches(), data, counts["train"], limit_ratio=True)
-    pairs = pairs if corpora.is_text else lengths.watch(pairs)
+    pairs = corpora.encode(kept, tokenizers.without_matches(), config, counts["train"], limit_ratio=True)
+    pairs = pairs if corpora.is_text or listens else lengths.watch(pairs)
     sizes = dict.fromkeys((*data.source, *data.pairs, *data.text), 0)
-    train = _write_train(folder, _repeated(pairs, data.repeats, sizes), tokenizers.matching, size, report)
+    train = _write_train(folder, repeated(pairs, data.repeats, sizes), tokenizers, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
-    tell_unknown({"train": train, "dev": held_out}, tokenizers, config, unit, report)
-    lengths.report(config.decoding, report)
+    tell_unknown({"train": train, "dev": held_out}, tokenizers, config, "lines" if listens else unit, report)
+    if not listens:
+        lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}
     return {
         "held_out": chosen is not None,
         "is_text": corpora.is_text,
+        "listens": listens,
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": size or len(one)} for side, (one, size) in sides.items()},
         "joint": tokenizers.joint,
@@ -254,38 +265,28 @@ def _build(
         "settings": {
             "data": {**config.data.to_dict(), "fuzzy_matches": tokenizers.count_of_matches},
             "tokenizer": config.tokenizer.to_dict(),
+            **({"audio": config.audio.to_dict()} if listens else {}),
         },
     }
 
 
-def _hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
-    named, hashes = facts.get("settings", {}).get("data", {}), facts["hashes"]
-    keys = [key for key in file_keys("pairs", "text") if key in named and set(named[key]) <= set(hashes)]
-    return {key: [hashes[path] for path in named[key]] for key in keys}
-
-
 def _write_train(
     folder: Path,
-    pairs: Iterable[tuple[list[int], list[int]]],
-    matching: Matching | None,
+    pairs: Iterable[tuple[Row, list[int]]],
+    tokenizers: TokenizerPair,
     size: int,
     report: Callable[[str], None],
 ) -> TokenStore:
+    matching, sound = tokenizers.matching, tokenizers.sound
     if matching is None:
-        return TokenStore.write(folder / "train", pairs, vocabulary_size=size)
+        store = TokenStore.write(folder / "train", pairs, vocabulary_size=size, sounds=sound is not None)
+        if sound is not None:
+            report(f"train: {duration(len(store.tokens('source')) / sound.sample_rate)} of sound")
+        return store
     maker = CandidateFinder(matching, report)
     train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)
     maker.match_candidates().save(folder / CANDIDATES_FILE)
     return train
-
-
-def _repeated(
-    pairs: Iterable[Encoded], times: dict[str, int], sizes: dict[str, int]
-) -> Iterator[tuple[list[int], list[int]]]:
-    """The ids of each pair, as often as its file is to be seen; `sizes` takes how many pairs of a file that makes."""
-    for pair, source, target in pairs:
-        sizes[pair.file] = sizes.get(pair.file, 0) + times.get(pair.file, 1)
-        yield from repeat((source, target), times.get(pair.file, 1))
 
 
 def _tell(part: str, count: Counts, report: Callable[[str], None]) -> None:
@@ -330,7 +331,8 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
     """
     made = read_facts(directory).get("settings", {})
     differing = []
-    for section, settings in (("data", config.data), ("tokenizer", config.tokenizer)):
+    sections = {"data": config.data, "tokenizer": config.tokenizer, "audio": config.audio}
+    for section, settings in sections.items():
         before = {name: one.before for name, one in settings.settings.items() if one.before is not ...}
         given = _content(settings, unset=False)
         known = {**_plain(before), **made.get(section, {})}
@@ -343,8 +345,10 @@ def _check_settings(directory: Path, config: TrainConfig) -> None:
         raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
 
 
-def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None) -> str:
+def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None, recordings: str | None) -> str:
+    listens = {"audio": _content(config.audio), "listed": recordings} if recordings is not None else {}
     settings: dict[str, Any] = {
+        **listens,
         "format": FORMAT,
         "data": _content(config.data),
         "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],

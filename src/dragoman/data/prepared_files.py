@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dragoman.config import file_keys
 from dragoman.config.values import Mistake, convert
 from dragoman.errors import DataError, ModelError
 from dragoman.files import read_json, sum_of, unsealed, write_new_file
@@ -34,7 +35,14 @@ def read_facts(directory: Path) -> dict[str, Any]:
         raise DataError(f"not a prepared directory: {error.message}", file=path, found=error.found) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError("the description of the prepared data is damaged", file=path, found=error) from error
-    return {"is_text": False, **facts}
+    return {"is_text": False, "listens": False, **facts}
+
+
+def hashes_by_setting(facts: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the hashes of the files that each setting named, in their order; of older data none."""
+    named, hashes = facts.get("settings", {}).get("data", {}), facts["hashes"]
+    keys = [key for key in file_keys("pairs", "text") if key in named and set(named[key]) <= set(hashes)]
+    return {key: [hashes[path] for path in named[key]] for key in keys}
 
 
 def file_sum(path: Path) -> str:

@@ -14,8 +14,9 @@ from importlib.metadata import version
 
 import numpy as np
 
-from dragoman.config import TrainingConfig
+from dragoman.config import AudioConfig, TrainingConfig
 from dragoman.data.prepare import Prepared
+from dragoman.data.sounds import SoundStore
 from dragoman.data.store import SIDES, TokenStore
 from dragoman.errors import ConfigError
 from dragoman.text.piece_tokenizer import PieceTokenizer
@@ -41,19 +42,22 @@ class EpochStores:
     Args:
         data: the prepared corpus.
         settings: `bpe_dropout`, `unigram_alpha`, `sampled_sides` and the seed.
+        audio: what is done to sounds.
 
     Raises:
         ConfigError: none of the sides has a tokenizer that a setting is for.
     """
 
-    def __init__(self, data: Prepared, settings: TrainingConfig) -> None:
+    def __init__(self, data: Prepared, settings: TrainingConfig, audio: AudioConfig | None = None) -> None:
         self._plain, self._match_candidates, self._seed = data.train, data.match_candidates, settings.seed
         self._samplers = list(_samplers(data, settings))
+        self._audio = audio or AudioConfig()
         self._newest: tuple[int, TokenStore] | None = None
 
     def of(self, epoch: int) -> TokenStore:
         """Return the pairs of an epoch, counted from 0; the same ones in all epochs if nothing is sampled or drawn."""
-        if not self._samplers and self._match_candidates is None:
+        heard = isinstance(self._plain, SoundStore)
+        if not self._samplers and self._match_candidates is None and not heard:
             return self._plain
         if self._newest is None or self._newest[0] != epoch:
             self._newest = (epoch, self._sampled(epoch))
@@ -63,7 +67,8 @@ class EpochStores:
         changed = {SIDES[one.side]: list(self._rows(one, epoch)) for one in self._samplers}
         if self._match_candidates is not None:
             changed["source"] = list(self._match_candidates.drawn(self._plain, self._seed, epoch))
-        return self._plain.with_rows(changed)
+        store = self._plain.with_rows(changed)
+        return store.in_epoch(self._audio, self._seed, epoch) if isinstance(store, SoundStore) else store
 
     def _rows(self, sampler: _Sampler, epoch: int) -> Iterator[list[int]]:
         view = (self._plain.source, self._plain.target)[sampler.side]
@@ -89,7 +94,7 @@ def doubt_draws(settings: TrainingConfig) -> str | None:
 def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
     tokenizers = (data.tokenizers.source, data.tokenizers.target)
     chosen = [side for side, name in enumerate(SIDES) if settings.sampled_sides in (name, "both")]
-    if data.is_text:
+    if data.is_text or data.tokenizers.sound is not None:
         chosen = [1]
     for key, kind in (("bpe_dropout", "bpe"), ("unigram_alpha", "unigram")):
         amount = getattr(settings, key)

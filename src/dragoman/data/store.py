@@ -34,7 +34,9 @@ from dragoman.files import (
 
 FORMAT = 1
 SIDES = ("source", "target")
-_DTYPES = {"H": "<u2", "I": "<u4"}
+# What a side of a pair is: ids, or the samples of a sound.
+Row = Sequence[int] | np.ndarray
+_DTYPES = {"H": "<u2", "I": "<u4", "h": "<i2"}
 
 
 class TokenStore:
@@ -74,14 +76,14 @@ class TokenStore:
         offsets = self._offsets[side]
         return self._tokens[side][offsets[index] : offsets[index + 1]]
 
-    def check_ids(self, source_vocab: int, target_vocab: int) -> None:
-        """Refuse ids that are in no vocabulary of these sizes.
+    def check_ids(self, source_vocab: int | None, target_vocab: int) -> None:
+        """Refuse ids that are in no vocabulary of these sizes; the samples of sounds are in none (None).
 
         Raises:
             DataError: there is one.
         """
         for side, size in zip(SIDES, (source_vocab, target_vocab), strict=True):
-            if (found := int(self._tokens[side].max(initial=0))) >= size:
+            if size is not None and (found := int(self._tokens[side].max(initial=0))) >= size:
                 raise DataError("an id is not in the vocabulary", file=self.directory / f"{side}.tokens",
                                 expected=f"less than {size}", found=found)  # fmt: skip
 
@@ -97,15 +99,19 @@ class TokenStore:
             offsets[side] = np.concatenate([[0], np.cumsum(lengths)])
             kind, count = tokens[side].dtype, int(offsets[side][-1])
             tokens[side] = np.fromiter(chain.from_iterable(rows), dtype=kind, count=count)
+        return self._like(tokens, offsets)
+
+    def _like(self, tokens: dict[str, np.ndarray], offsets: dict[str, np.ndarray]) -> TokenStore:
         return TokenStore(self.directory, tokens, offsets)
 
     @classmethod
     def write(
         cls,
         directory: str | Path,
-        pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+        pairs: Iterable[tuple[Row, Row]],
         *,
         vocabulary_size: int,
+        sounds: bool = False,
     ) -> TokenStore:
         """Write pairs of id lists, streaming, and open the result.
 
@@ -115,6 +121,7 @@ class TokenStore:
             directory: must not exist yet.
             pairs: (source ids, target ids), unframed.
             vocabulary_size: the larger of the two vocabularies; up to 65,536 entries an id takes two bytes, else four.
+            sounds: sources are samples of 16 bits, not ids.
 
         Raises:
             DataError: the directory exists.
@@ -127,7 +134,8 @@ class TokenStore:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         try:
-            _write(temporary, pairs, "H" if vocabulary_size <= 2**16 else "I")
+            ids = "H" if vocabulary_size <= 2**16 else "I"
+            _write(temporary, pairs, {"source": "h" if sounds else ids, "target": ids})
             os.rename(temporary, directory)
             flush_directory(directory.parent)
         finally:
@@ -152,7 +160,8 @@ class TokenStore:
             _check_file(directory / name, facts, verify=verify)
         tokens, offsets = {}, {}
         for side in SIDES:
-            tokens[side] = _map(directory / f"{side}.tokens", dtype)
+            kind = np.dtype(description.get(f"{side}_dtype", dtype))
+            tokens[side] = _map(directory / f"{side}.tokens", kind)
             offsets[side] = path_offsets = _map(directory / f"{side}.offsets", np.dtype("<i8"))
             if (
                 len(path_offsets) != description["pairs"] + 1
@@ -164,10 +173,10 @@ class TokenStore:
         return cls(directory, tokens, offsets)
 
 
-def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], typecode: str) -> None:
+def _write(directory: Path, pairs: Iterable[tuple[Row, Row]], typecodes: Mapping[str, str]) -> None:
     count = 0
     with open(directory / "source.tokens", "wb") as source, open(directory / "target.tokens", "wb") as target:
-        writers = _SideWriter(source, typecode), _SideWriter(target, typecode)
+        writers = _SideWriter(source, typecodes["source"]), _SideWriter(target, typecodes["target"])
         for pair in pairs:
             count += 1
             for writer, ids in zip(writers, pair, strict=True):
@@ -178,7 +187,10 @@ def _write(directory: Path, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
             offsets = writer.offsets()
             write_new_file(directory / f"{side}.offsets", offsets)
             facts[f"{side}.offsets"] = {"bytes": len(offsets), "sha256": hashlib.sha256(offsets).hexdigest()}
-    description = {"format": FORMAT, "pairs": count, "dtype": _DTYPES[typecode], "files": facts}
+    kinds = {side: _DTYPES[code] for side, code in typecodes.items()}
+    description = {"format": FORMAT, "pairs": count, "dtype": kinds["target"], "files": facts}
+    if kinds["source"] != kinds["target"]:
+        description["source_dtype"] = kinds["source"]
     write_new_file(directory / "store.json", (json.dumps(sealed(description), indent=2) + "\n").encode())
     flush_directory(directory)
 
@@ -192,8 +204,9 @@ class _SideWriter:
         self._hash = hashlib.sha256()
         self._offsets = array("q", [0])
 
-    def add(self, ids: Sequence[int]) -> None:
-        data = np.asarray(array(self._typecode, ids)).astype(_DTYPES[self._typecode]).tobytes()
+    def add(self, ids: Row) -> None:
+        kept = ids if isinstance(ids, np.ndarray) else np.asarray(array(self._typecode, ids))
+        data = kept.astype(_DTYPES[self._typecode]).tobytes()
         self._stream.write(data)
         self._hash.update(data)
         self._offsets.append(self._offsets[-1] + len(ids))
@@ -213,7 +226,8 @@ def _read_description(path: Path) -> dict[str, Any]:
         files = {f"{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")}
         sound = (
             description["format"] == FORMAT
-            and description["dtype"] in _DTYPES.values()
+            and description["dtype"] in ("<u2", "<u4")
+            and description.get("source_dtype", "<i2") == "<i2"
             and type(description["pairs"]) is int
             and set(description["files"]) == files
             and all(

@@ -99,10 +99,10 @@ class PackedEngine(ModuleEngine):
     def start(self, sources: SourceBatch) -> DecoderCache:
         """Encode the sources: the state before the first step."""
         blueprint = self.blueprint
-        if blueprint.source is None or blueprint.encoder is None or not blueprint.crosses:
+        if blueprint.encoder is None or not blueprint.crosses:
             return DecoderCache([LayerCache(GrowingCache()) for _ in self._decoder], rows=len(sources))
-        mask = sources.mask[:, None, None, :]
-        x = self._embed(blueprint.source, sources.ids, "source", 0)
+        x, there = self._read(sources)
+        mask = there[:, None, None, :]
         for layer in self._encoder:
             x = layer.own.residual(x, lambda y, attend=layer.own: attend.to_itself(y, mask))
             x = layer.feed_forward(x)
@@ -146,6 +146,14 @@ class PackedEngine(ModuleEngine):
     ) -> Float[Tensor, "batch labels"]:
         """Return the log-probability of each token of the framed target after its first, teacher-forced."""
         return exact_log_probabilities(self, sources, target)
+
+    def _read(self, sources: SourceBatch) -> tuple[Tensor, Tensor]:
+        """What enters the encoder's first layer, and where there is something; frames are heard by the modules."""
+        source = self.blueprint.source
+        if source is not None:
+            return self._embed(source, sources.ids, "source", 0), sources.mask
+        assert isinstance(self.model, Transformer)
+        return self.model.read(sources.ids, sources.mask)
 
     def _embed(self, embedding: Embedding[Tensor], ids: Tensor, side: str, start: int) -> Tensor:
         rows = F.embedding(ids, embedding.rows) * embedding.scale

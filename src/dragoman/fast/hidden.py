@@ -23,6 +23,7 @@ from dragoman.nn import (
     Dropout,
     Encoder,
     FeedForward,
+    FrameEmbedding,
     InputEmbedding,
     MaskedLM,
     MultiHeadAttention,
@@ -32,6 +33,7 @@ from dragoman.nn import (
     Transformer,
 )
 from dragoman.sequences import TargetBatch
+from dragoman.sequences.source import positions_of
 
 Model = Transformer | CausalLM | MaskedLM
 # Gives vectors at each label of a batch.
@@ -108,13 +110,17 @@ def is_plain(model: Model) -> bool:
 
 def _applies(model: Model, batch: Batch | TextBatch) -> bool:
     weight = model.generator.weight
-    ids = (batch.source.ids, batch.target.inputs) if isinstance(batch, Batch) else (batch.ids,)
+    widths = [one.shape[1] for one in ((batch.target.inputs,) if isinstance(batch, Batch) else (batch.ids,))]
+    if isinstance(batch, Batch):
+        frames = batch.source.ids.dim() == 3
+        widths.append(positions_of(batch.source.ids.shape[1]) if frames else batch.source.ids.shape[1])
     return (
         torch.is_grad_enabled()
         and weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and (not torch.is_autocast_enabled("cpu") or torch.get_autocast_dtype("cpu") == torch.bfloat16)
-        and all(0 < one.shape[1] <= LONGEST and len(one) for one in ids)
+        and all(0 < width <= LONGEST for width in widths)
+        and len(batch) > 0
         and not any(map(_is_watched, model.modules()))
     )
 
@@ -164,8 +170,7 @@ class _Run:
     def hidden(self, model: Model, batch: Batch | TextBatch) -> Tensor:
         if isinstance(batch, Batch):
             assert isinstance(model, Transformer)
-            source = _Side.of(batch.source.mask)
-            x = self.embed(model.source_embedding, batch.source.ids, source)
+            x, source = self.enter(model, batch)
             return self.read(model, batch.target, self.encode(model.encoder, x, source), source)
         assert not isinstance(model, Transformer)
         side = _Side.of(batch.mask)
@@ -173,6 +178,15 @@ class _Run:
         if isinstance(model, CausalLM):
             return side.spread(self.decode(model.decoder, x, side))
         return side.spread(self.encode(model.encoder, x, side))
+
+    def enter(self, model: Transformer, batch: Batch) -> tuple[Tensor, _Side]:
+        """What enters the encoder; frames of sound are heard by the modules."""
+        ids, mask = batch.source.ids, batch.source.mask
+        if not isinstance(model.source_embedding, FrameEmbedding):
+            source = _Side.of(mask)
+            return self.embed(model.source_embedding, ids, source), source
+        x, there = model.read(ids, mask)
+        return x[there], _Side.of(there)
 
     def read(self, model: Transformer, target: TargetBatch, memory: Tensor, source: _Side) -> Tensor:
         """What decoders make of the targets, as in `read_targets`."""

@@ -78,13 +78,22 @@ def kind_of(directory: Path) -> str:
     Raises:
         ModelError: none that is known; says what is looked for.
     """
+    from dragoman.importing.joeynmt import is_joey
+    from dragoman.importing.many_languages import is_many
+    from dragoman.importing.marian import is_native
     from dragoman.importing.transformers import is_marian
 
-    if is_marian(directory):
-        return "marian-mt"
-    expected = "config.json, source.spm, target.spm and vocab.json (MarianMT)"
-    raise ModelError("no model that can be imported is known by these files", file=directory, expected=expected,
-                     hint="--from says what it is")  # fmt: skip
+    for kind, has in (("marian-mt", is_marian), ("m2m100", is_many), ("marian", is_native), ("joeynmt", is_joey)):
+        if has(directory):
+            return kind
+    expected = (
+        "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
+        "(M2M100, NLLB); model.npz (Marian); config.yaml and src_vocab.txt (JoeyNMT)"
+    )
+    hint = "see the page about importing; --from says what it is"
+    raise ModelError(
+        "no model that can be imported is known by these files", file=directory, expected=expected, hint=hint
+    )
 
 
 def _marian_mt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
@@ -95,4 +104,31 @@ def _marian_mt(directory: Path, source: str | None, target: str | None, unpickle
     return take_marian(directory, target_language=target, unpickle=unpickle)
 
 
-KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {"marian-mt": _marian_mt}
+def _many(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.many_languages import take_many
+
+    return take_many(directory, source, target, unpickle=unpickle)
+
+
+def _marian(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.marian import take_native
+
+    if source is not None or target is not None:
+        raise ConfigError("a model of Marian has its languages", hint="leave the languages out")
+    return take_native(directory)
+
+
+def _joey(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.joeynmt import take_joey
+
+    if source is not None or target is not None:
+        raise ConfigError("a model of JoeyNMT has its languages", hint="leave the languages out")
+    return take_joey(directory, unpickle=unpickle)
+
+
+KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
+    "marian-mt": _marian_mt,
+    "m2m100": _many,
+    "marian": _marian,
+    "joeynmt": _joey,
+}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman.errors import DataError, ModelError
 from dragoman.files import opened
@@ -21,20 +23,28 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 from sentencepiece import SentencePieceProcessor
 model = SentencePieceProcessor(model_proto=sys.stdin.buffer.read())
-for number in range(len(model)):
-    model.id_to_piece(number)
+pieces_of = [model.id_to_piece(number) for number in range(len(model))]
 for text in ("", " ", "a", {probe!r}, {probe!r} * 50):
     pieces = model.encode(text, out_type=str)
     model.decode(pieces)
     if any("\\ud800" <= one <= "\\udfff" for piece in pieces for one in piece):
         raise SystemExit(3)
-print(len(model))
+import json
+print(json.dumps(pieces_of))
 """
 _PROBE = "A\u0301 caf\u00e9 \u732b\uff0c\u0430\u0431\u0432 123 \ufb01 </s> \U0001f600\t."
 
 
-def read_pieces(path: Path) -> tuple[bytes, PieceKind]:
-    """Return a SentencePiece model and its kind, after a child process has tried it.
+class ForeignPieces(NamedTuple):
+    """A SentencePiece model that a child process has tried: the model, its kind, and its pieces by its own ids."""
+
+    model: bytes
+    kind: PieceKind
+    pieces: list[str]
+
+
+def read_pieces(path: Path) -> ForeignPieces:
+    """Return a SentencePiece model, after a child process has tried it.
 
     Raises:
         DataError: it is missing, too large, none, breaks the library, or is of words or characters.
@@ -55,11 +65,10 @@ def read_pieces(path: Path) -> tuple[bytes, PieceKind]:
         done = subprocess.run(command, input=model, capture_output=True, timeout=2 * SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise DataError("the SentencePiece model takes too long to read", file=path) from error
-    if done.returncode or not done.stdout.strip().isdigit():
-        raise DataError(
-            "not a SentencePiece model", file=path, expected="one that the library reads and cuts text with"
-        )
-    return model, kind
+    if done.returncode:
+        expected = "one that the library reads and cuts text with"
+        raise DataError("not a SentencePiece model", file=path, expected=expected)
+    return ForeignPieces(model, kind, json.loads(done.stdout))
 
 
 def _kind(model: bytes) -> PieceKind | None:

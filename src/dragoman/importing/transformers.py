@@ -158,9 +158,9 @@ def _marian_tokenizers(
             raise ConfigError("the model has no such target language", file=file, expected=known, found=target_language)
     made = []
     for side, order in zip(("source", "target"), orders, strict=True):
-        spm, kind = read_pieces(directory / f"{side}.spm")
+        found = read_pieces(directory / f"{side}.spm")
         first = begin if side == "source" else []
-        made.append(PieceTokenizer(kind, order.tokens, spm, marks=marks, begin=first, name=directory / f"{side}.spm"))
+        made.append(PieceTokenizer(found.kind, order.tokens, found.model, marks=marks, begin=first))
     return orders, TokenizerPair(made[0], made[1])
 
 

@@ -28,14 +28,19 @@ class Order:
         ids: theirs, by ours.
         tokens: by ours.
         size: rows that they have.
+        silent: whether `<pad>` has no logit either, because it was added here.
     """
 
     ids: tuple[int, ...]
     tokens: tuple[str, ...]
     size: int
+    silent: bool = False
 
     @classmethod
-    def of(cls, tokens: Mapping[int, str], size: int, *, pad: int, unk: int, start: int, end: int, file: Path) -> Order:
+    def of(
+        cls, tokens: Mapping[int, str], size: int, *, pad: int, unk: int, start: int, end: int, file: Path,
+        silent: bool = False,
+    ) -> Order:  # fmt: skip
         """Return the order of a vocabulary.
 
         Args:
@@ -46,6 +51,7 @@ class Order:
             start: that begins outputs.
             end: that ends both sides.
             file: for messages.
+            silent: as the attribute.
 
         Raises:
             DataError: an id is beyond the vocabulary, or two specials are one.
@@ -61,7 +67,7 @@ class Order:
         others = [number for number in range(size) if number not in own]
         taken = {*SPECIALS, *(tokens[number] for number in others if number in tokens)}
         names = [_name(number, tokens, taken) for number in others]
-        return cls((*special, *others), (*SPECIALS, *names), size)
+        return cls((*special, *others), (*SPECIALS, *names), size, silent)
 
     def rows(self, table: Shaped[Tensor, "theirs *rest"]) -> Shaped[Tensor, "ours *rest"]:
         """Return the rows of a table of theirs in our order."""
@@ -80,6 +86,8 @@ class Order:
             self.ids[SPECIAL_IDS.eos],
         ):
             ours[SPECIAL_IDS.bos] = NO_LOGIT  # a copy, whose share the other one has
+        if self.silent:
+            ours[SPECIAL_IDS.pad] = NO_LOGIT
         return ours
 
 

@@ -103,7 +103,7 @@ class Names(NamedTuple):
         inner: first map of the feed-forward block.
         outer: its second one.
         norms: after (or before) self-attention, cross-attention and feed-forward block.
-        suffixes: of weight and bias.
+        suffixes: of weight and bias; where a name has `{}`, they stand there.
         norm_suffixes: of a norm's.
         transpose: whether matrices are `[in, out]`.
     """
@@ -174,7 +174,7 @@ def _attention(given: Given, ours: str, theirs: Sequence[str], names: Names, d_m
 
 def matrix(given: Given, ours: str, theirs: str, names: Names, rows: int, columns: int) -> dict[str, Tensor]:
     """Return a linear map under our name; a bias that is not there is zero."""
-    weight, bias = (f"{theirs}{suffix}" for suffix in names.suffixes)
+    weight, bias = (theirs.format(suffix) if "{}" in theirs else f"{theirs}{suffix}" for suffix in names.suffixes)
     offsets = given.take(bias, [rows]) if bias in given else torch.zeros(rows)
     return {
         f"{ours}.weight": given.take(weight, [rows, columns], transpose=names.transpose),

@@ -177,7 +177,7 @@ def _sizes(blueprint: Blueprint[Place]) -> dict[str, int]:
     """The sizes of a model by their names."""
     shape, sides = blueprint.shape, ("vocab",) if blueprint.source is None else ("source_vocab", "target_vocab")
     sizes = {"num_heads": shape.heads, "d_k": shape.d_k, "d_v": shape.d_v, "d_ff": shape.d_ff}
-    sizes |= {side: one.rows.shape[0] for side, one in zip(sides, blueprint.embeddings, strict=True)}
+    sizes |= {side: one.rows.shape[0] for side, one in zip(sides, blueprint.tables, strict=True)}
     sizes["d_model"] = shape.d_model
     stacks = (("encoder", blueprint.encoder), ("decoder", blueprint.decoder))
     return sizes | {f"num_{name}_layers": len(stack.layers) for name, stack in stacks if stack is not None}

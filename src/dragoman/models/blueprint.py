@@ -149,6 +149,27 @@ class Embedding(Generic[A]):
     table: Array | None = None
 
 
+@dataclass(eq=False, repr=False)
+class Convolution(Generic[A]):
+    """One over time: weight `[out, in, kernel]` and offsets `[out]`; a gated linear unit halves what comes out."""
+
+    weight: A
+    bias: A
+
+
+@dataclass(eq=False, repr=False)
+class Hearing(Generic[A]):
+    """Frames of sound to vectors: convolutions of stride 2, what their outputs are multiplied by, and what is added.
+
+    `positions` is as in `Embedding`.
+    """
+
+    convolutions: tuple[Convolution[A], ...]
+    scale: float
+    positions: str | None
+    table: Array | None = None
+
+
 class Shape(NamedTuple):
     """What holds for all layers of a model.
 
@@ -183,7 +204,9 @@ class Blueprint(Generic[A]):
 
     Attributes:
         shape: what holds for all layers.
-        source: what the encoder of an encoder-decoder reads with; None in models of one text.
+        source: what the encoder of an encoder-decoder reads ids with; None in models of one text, and of those that
+            listen.
+        hearing: what the encoder of a model that listens hears frames with.
         target: what the decoder reads with; in a masked model the encoder.
         encoder: None in a causal model.
         decoder: None in a masked model.
@@ -194,6 +217,7 @@ class Blueprint(Generic[A]):
 
     shape: Shape
     source: Embedding[A] | None
+    hearing: Hearing[A] | None
     target: Embedding[A]
     encoder: Stack[A] | None
     decoder: Stack[A] | None
@@ -212,8 +236,14 @@ class Blueprint(Generic[A]):
         return self.encoder, self.decoder, self.right_to_left
 
     @property
-    def embeddings(self) -> tuple[Embedding[A], ...]:
+    def embeddings(self) -> tuple[Embedding[A] | Hearing[A], ...]:
         """Those of both sides, or the only one."""
+        source = self.source or self.hearing
+        return (self.target,) if source is None else (source, self.target)
+
+    @property
+    def tables(self) -> tuple[Embedding[A], ...]:
+        """Those of ids: of both sides, or the only one."""
         return (self.target,) if self.source is None else (self.source, self.target)
 
     @property
@@ -279,7 +309,7 @@ def count_numbers(blueprint: Blueprint[Place], part: str = "") -> int:
     return sum(math.prod(place.shape) for place in found)
 
 
-_SECTIONS = (Blueprint, Embedding, Stack, Layer, Attention, Norm, Matrix)
+_SECTIONS = (Blueprint, Embedding, Hearing, Convolution, Stack, Layer, Attention, Norm, Matrix)
 
 
 def _filled(part: Any, find: Callable[[Place], Any]) -> Any:

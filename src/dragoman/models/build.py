@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from dragoman.config import ModelConfig
 from dragoman.models.bidirectional import BidirectionalTransformer
-from dragoman.models.blueprint import Attention, Blueprint, Embedding, Layer, Norm, Place, Stack
+from dragoman.models.blueprint import Attention, Blueprint, Embedding, Hearing, Layer, Norm, Place, Stack
 from dragoman.models.draft import blueprint_of
 from dragoman.nn import (
     CausalLM,
@@ -20,6 +20,7 @@ from dragoman.nn import (
     Encoder,
     EncoderLayer,
     FeedForward,
+    FrameEmbedding,
     Generator,
     InputEmbedding,
     MaskedLM,
@@ -27,6 +28,7 @@ from dragoman.nn import (
     PostNorm,
     PreNorm,
     SinusoidalPositions,
+    Subsampling,
     TokenEmbedding,
     Transformer,
 )
@@ -54,10 +56,7 @@ def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
         return MaskedLM(target, parts.encoder(blueprint.encoder), parts.generator(target), pad)
     if blueprint.encoder is None:
         return CausalLM(target, parts.decoder(blueprint.decoder), parts.generator(target), pad)
-    assert blueprint.source is not None
-    source = parts.embedding(blueprint.source)
-    if blueprint.target.rows.name in blueprint.tied:
-        source.tokens = target.tokens
+    source = parts.source(blueprint, target)
     encoder, decoder = parts.encoder(blueprint.encoder), parts.decoder(blueprint.decoder)
     generator = parts.generator(target)
     made = source, target, encoder, decoder, generator, pad
@@ -78,6 +77,22 @@ class _Parts:
         pad, scaled = self.shape.pad, self.config.scale_embeddings
         tokens = TokenEmbedding(vocab, d_model, pad) if scaled else ScaledEmbedding(vocab, d_model, 1.0, pad)
         return InputEmbedding(tokens, positions, self.config.dropout or 0.0, self.config.word_dropout)
+
+    def source(self, blueprint: Blueprint[Place], target: InputEmbedding) -> nn.Module:
+        """What the encoder reads with; the target's tokens are its own where they are tied."""
+        if blueprint.hearing is not None:
+            return self.hearing(blueprint.hearing)
+        assert blueprint.source is not None
+        source = self.embedding(blueprint.source)
+        if blueprint.target.rows.name in blueprint.tied:
+            source.tokens = target.tokens
+        return source
+
+    def hearing(self, given: Hearing[Place]) -> FrameEmbedding:
+        d_model = self.shape.d_model
+        positions = None if given.positions is None else SinusoidalPositions(d_model, layout=given.positions)
+        channels, mels, _ = given.convolutions[0].weight.shape
+        return FrameEmbedding(Subsampling(mels, channels, d_model), d_model, positions, self.config.dropout or 0.0)
 
     def attention(self, given: Attention[Place], positions: str | None) -> MultiHeadAttention:
         shape, distances = self.shape, given.distances

@@ -11,7 +11,7 @@ from dragoman.config import DecodingConfig, ModelConfig, Section
 from dragoman.config.section import setting
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import MAX_SETTINGS_BYTES, make_directory, read_json, sealed, sum_of, unquoted, unsealed, write_json
-from dragoman.text.tokenizer_pair import MATCHES, TokenizerPair, all_tokenizer_files
+from dragoman.text.tokenizer_pair import MATCHES, SOUND, TokenizerPair, all_tokenizer_files
 
 FORMAT = 1
 NEAR = 5  # models that a message names
@@ -158,6 +158,12 @@ def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
         raise ModelError("a file of the model is missing", file=directory, expected=expected, hint=hint)
     if config.matches is not None and found != config.matches:
         raise ModelError("other fuzzy matches than the model's", file=directory, expected=config.matches, found=found)
+    mels = None if tokenizers.sound is None else tokenizers.sound.n_mels
+    if mels != config.mels:
+        wanted = "texts" if config.mels is None else f"sounds with {config.mels} mel bins"
+        hint = f"{SOUND} belongs to the model: copy it from where {WEIGHTS} comes from"
+        raise ModelError("the model's sources are heard in another way", file=directory, expected=wanted,
+                         found="texts" if mels is None else f"sounds with {mels} mel bins", hint=hint)  # fmt: skip
     for side, size, rows in (
         ("source", tokenizers.source_vocab, config.source_vocab),
         ("target", len(tokenizers.target), config.target_vocab),

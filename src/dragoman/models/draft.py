@@ -11,7 +11,9 @@ from dragoman.models.blueprint import (
     Array,
     Attention,
     Blueprint,
+    Convolution,
     Embedding,
+    Hearing,
     Layer,
     Matrix,
     Norm,
@@ -19,6 +21,9 @@ from dragoman.models.blueprint import (
     Shape,
     Stack,
 )
+
+# Frames that a convolution looks at (`nn.subsampling`).
+KERNEL = 5
 
 
 class Draft:
@@ -51,6 +56,19 @@ class Draft:
         rows = Place(f"{name}.tokens.weight", ("vocab", "d_model"), (vocab, self.shape.d_model))
         return Embedding(rows, scale, positions, table)
 
+    def hearing(self, name: str, mels: int, channels: int, scale: float, positions: str | None) -> Hearing[Place]:
+        """Return what hears frames of so many mel bins, its first convolution with so many outputs."""
+        sides = (
+            (("channels", channels), ("mels", mels)),
+            (("2·d_model", 2 * self.d_model[1]), ("channels/2", channels // 2)),
+        )
+        found = []
+        for number, (rows, columns) in enumerate(sides):
+            place = f"{name}.subsampling.convolutions.{number}"
+            weight = Place(f"{place}.weight", (rows[0], columns[0], "kernel"), (rows[1], columns[1], KERNEL))
+            found.append(Convolution(weight, Place(f"{place}.bias", rows[:1], rows[1:])))
+        return Hearing(tuple(found), scale, positions)
+
     def attention(self, name: str, *, biases: tuple[bool, bool], distance: int | None = None) -> Attention[Place]:
         """Return an attention; `biases` of what goes in and of what comes out; `distance` of relative positions."""
         projection = self.matrix(f"{name}.projection", self.packed, self.d_model, bias=biases[0])
@@ -76,7 +94,8 @@ def blueprint_of(config: ModelConfig) -> Blueprint[Place]:
         hint = "`dragoman complete` and `dragoman score` run Markov models"
         raise ConfigError("a Markov model has no layers to build", found=config.family, hint=hint)
     config = config.with_paper_defaults()
-    needed = ("source_vocab", "target_vocab") if config.family == "transformer" else ("target_vocab",)
+    reads = config.family == "transformer" and config.mels is None
+    needed = ("source_vocab", "target_vocab") if reads else ("target_vocab",)
     if missing := [name for name in needed if getattr(config, name) is None]:
         raise ConfigError(
             f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
@@ -106,7 +125,8 @@ class _Planned(Draft):
         tied = {} if config.tie_embeddings == "none" else {"generator.weight": first}
         return Blueprint(
             self.shape,
-            self.side("source_embedding", config.source_vocab or 0) if pairs else None,
+            self.side("source_embedding", config.source_vocab or 0) if pairs and config.mels is None else None,
+            self.listening("source_embedding", config) if pairs and config.mels is not None else None,
             self.side(name, vocab),
             None if config.family == "causal" else self.stack("encoder", config.num_encoder_layers, cross=False),
             None if config.family == "masked" else self.stack("decoder", config.num_decoder_layers, cross=pairs),
@@ -116,6 +136,11 @@ class _Planned(Draft):
             else None,
             tied if first == target else {target: first, **tied},
         )
+
+    def listening(self, name: str, config: ModelConfig) -> Hearing[Place]:
+        d_model = self.shape.d_model
+        channels = config.conv_channels or 2 * d_model
+        return self.hearing(name, config.mels or 0, channels, math.sqrt(d_model), self.added)
 
     def side(self, name: str, vocab: int) -> Embedding[Place]:
         scale = math.sqrt(self.shape.d_model) if self.config.scale_embeddings else 1.0

@@ -14,6 +14,7 @@ from dragoman.models.blueprint import (
     Attention,
     Blueprint,
     Embedding,
+    Hearing,
     Layer,
     Norm,
     NotPlain,
@@ -29,12 +30,14 @@ from dragoman.nn import (
     Encoder,
     EncoderLayer,
     FeedForward,
+    FrameEmbedding,
     InputEmbedding,
     MaskedLM,
     MultiHeadAttention,
     PostNorm,
     PreNorm,
     SinusoidalPositions,
+    Subsampling,
     TokenEmbedding,
     Transformer,
     attention_weights,
@@ -65,7 +68,8 @@ def describe(model: Model) -> Blueprint[Place]:
         NotPlain: a part is of a kind that is not known here, or the layers differ in shape.
     """
     family = next(kind for kind in (Transformer, CausalLM, MaskedLM) if isinstance(model, kind))
-    same = all(getattr(type(model), name, None) is getattr(family, name, None) for name in ("encode", "start", "step"))
+    ways = ("encode", "read", "start", "step")
+    same = all(getattr(type(model), name, None) is getattr(family, name, None) for name in ways)
     _need(same, f"a {type(model).__name__} decodes in its own way")
     stacks = {name: stack for name in STACKS if (stack := getattr(model, name, None)) is not None}
     return _Reader(model, stacks).blueprint()
@@ -104,9 +108,11 @@ class _Reader(Draft):
         target = "target_embedding" if pairs else "embedding"
         parts = {name: self.stack(name, stack) for name, stack in self.stacks.items()}
         vocab, bias = model.generator.out_features, _has_bias(model.generator)
+        hears = pairs and type(getattr(model, "source_embedding", None)) is FrameEmbedding
         return Blueprint(
             self.shape,
-            self.side("source_embedding") if pairs else None,
+            self.side("source_embedding") if pairs and not hears else None,
+            self.listening("source_embedding") if hears else None,
             self.side(target),
             parts.get("encoder"),
             parts.get("decoder"),
@@ -114,6 +120,17 @@ class _Reader(Draft):
             parts.get("right_to_left_decoder"),
             self.tied(),
         )
+
+    def listening(self, name: str) -> Hearing[Place]:
+        embedding = getattr(self.model, name)
+        assert isinstance(embedding, FrameEmbedding)
+        positions, subsampling = embedding.positions, embedding.subsampling
+        _need(type(positions) in (type(None), SinusoidalPositions), "positions are of their own kind")
+        _need(type(subsampling) is Subsampling, "a subsampling is of its own kind")
+        first = subsampling.convolutions[0]
+        assert isinstance(first, nn.Conv1d)
+        added = positions.layout if isinstance(positions, SinusoidalPositions) else None
+        return self.hearing(name, first.in_channels, first.out_channels, embedding.scale, added)
 
     def tied(self) -> dict[str, str]:
         first = {id(one): name for name, one in self.model.named_parameters()}

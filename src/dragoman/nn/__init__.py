@@ -24,6 +24,7 @@ from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
 from dragoman.nn.positions import AlibiPositions, AttentionPositions, RelativePositions, RotaryPositions
 from dragoman.nn.residual import PostNorm, PreNorm
+from dragoman.nn.subsampling import FrameEmbedding, Subsampling
 from dragoman.nn.transformer import CausalLM, MaskedLM, Transformer
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "EncoderLayer",
     "FeedForward",
     "FixedCache",
+    "FrameEmbedding",
     "Generator",
     "GrowingCache",
     "InputEmbedding",
@@ -52,6 +54,7 @@ __all__ = [
     "RotaryPositions",
     "SinusoidalPositions",
     "StepCache",
+    "Subsampling",
     "TokenEmbedding",
     "Transformer",
     "attention_scores",

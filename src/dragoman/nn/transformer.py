@@ -12,13 +12,17 @@ from dragoman.nn.cache import DecoderCache, StepCache
 from dragoman.nn.decoder import Decoder
 from dragoman.nn.encoder import Encoder
 from dragoman.nn.masks import causal_mask, combine_masks, key_mask, padding_mask
+from dragoman.nn.subsampling import FrameEmbedding
+
+# What an encoder reads: ids, or frames of sound.
+SourceTensor = Int[Tensor, "batch src"] | Float[Tensor, "batch frames mels"]
 
 
 class Transformer(nn.Module):
     """The encoder-decoder of the paper: source ids and target ids in, logits of each next target token out.
 
     Args:
-        source_embedding: ids `[batch, src]` to vectors `[batch, src, d_model]`.
+        source_embedding: ids `[batch, src]` to vectors `[batch, src, d_model]`; or a `FrameEmbedding`.
         target_embedding: the same for the target; called with `start` when decoding step by step.
         encoder: the encoder stack.
         decoder: the decoder stack, its layers with cross-attention.
@@ -41,16 +45,24 @@ class Transformer(nn.Module):
         self.pad = pad
 
     def encode(
-        self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None
+        self, source: SourceTensor, mask: Bool[Tensor, "batch given"] | None = None
     ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
         """Return the memory, and the mask that hides its padding.
 
         Args:
-            source: framed source ids, padded.
-            mask: where there are tokens.
+            source: framed source ids, padded; of a model that listens, frames of sound.
+            mask: where there are tokens, or frames.
         """
-        keys = padding_mask(source, self.pad) if mask is None else key_mask(mask)
-        return self.encoder(self.source_embedding(source), keys), keys
+        x, there = self.read(source, mask)
+        return self.encoder(x, key_mask(there)), key_mask(there)
+
+    def read(
+        self, source: SourceTensor, mask: Bool[Tensor, "batch given"] | None = None
+    ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch src"]]:
+        """Return what enters the encoder's first layer, and where there is something; arguments as of `encode`."""
+        if isinstance(self.source_embedding, FrameEmbedding):
+            return self.source_embedding(source, source.new_ones(source.shape[:2]).bool() if mask is None else mask)
+        return self.source_embedding(source), source != self.pad if mask is None else mask
 
     def decoder_mask(
         self, target: Int[Tensor, "rows tgt"], mask: Bool[Tensor, "rows tgt"] | None = None
@@ -65,17 +77,17 @@ class Transformer(nn.Module):
 
     def hidden(
         self,
-        source: Int[Tensor, "batch src"],
+        source: SourceTensor,
         target: Int[Tensor, "rows tgt"],
-        source_mask: Bool[Tensor, "batch src"] | None = None,
+        source_mask: Bool[Tensor, "batch given"] | None = None,
         target_mask: Bool[Tensor, "rows tgt"] | None = None,
     ) -> Float[Tensor, "rows tgt d_model"]:
         """Return the decoder's output for teacher forcing: all target positions at once, none seeing a later one.
 
         Args:
-            source: framed source ids, padded.
+            source: framed source ids, padded, or frames.
             target: decoder input, i.e. the target shifted right (`<s>` first, no `</s>`), padded; one for each source.
-            source_mask: where the source has tokens.
+            source_mask: where the source has tokens, or frames.
             target_mask: where the target has tokens.
 
         Raises:
@@ -89,15 +101,15 @@ class Transformer(nn.Module):
 
     def forward(
         self,
-        source: Int[Tensor, "batch src"],
+        source: SourceTensor,
         target: Int[Tensor, "rows tgt"],
-        source_mask: Bool[Tensor, "batch src"] | None = None,
+        source_mask: Bool[Tensor, "batch given"] | None = None,
         target_mask: Bool[Tensor, "rows tgt"] | None = None,
     ) -> Float[Tensor, "rows tgt vocab"]:
         """Return the logits of the token that follows each target position; arguments as in `hidden`."""
         return self.generator(self.hidden(source, target, source_mask, target_mask))
 
-    def start(self, source: Int[Tensor, "batch src"], mask: Bool[Tensor, "batch src"] | None = None) -> DecoderCache:
+    def start(self, source: SourceTensor, mask: Bool[Tensor, "batch given"] | None = None) -> DecoderCache:
         """Encode the source once: the state before the first step. Arguments as in `encode`."""
         return self.decoder.start_cache(*self.encode(source, mask))
 

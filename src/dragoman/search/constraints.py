@@ -60,11 +60,11 @@ def _hold(log_probs: Tensor, raw: Tensor, sentence: Sentence) -> None:
             log_probs[row, _closing_tokens(tokens, size)] = float("-inf")
         stuck = (log_probs.amax(1) == float("-inf")).nonzero()[:, 0].tolist()
         _only(log_probs, dict.fromkeys(stuck, end), raw)
+    charged = request.options.end_at_limit == "charged"
     if step >= request.max_length:
-        charged = request.options.end_at_limit == "charged"
         _only(log_probs, dict.fromkeys(everywhere, end), raw if charged else torch.zeros_like(raw))
     if step < len(request.prefix):
-        _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw)
+        _only(log_probs, dict.fromkeys(everywhere, request.prefix[step]), raw if charged else torch.zeros_like(raw))
 
 
 def _only(log_probs: Tensor, forced: Mapping[int, int], raw: Tensor) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.sequences.source import MASKED_SPECIALS as MASKED_SPECIALS
     from dragoman.sequences.source import NOTHING as NOTHING
     from dragoman.sequences.source import SPECIALS as SPECIALS
+    from dragoman.sequences.source import SoundSource as SoundSource
     from dragoman.sequences.source import Source as Source
     from dragoman.sequences.source import Specials as Specials
     from dragoman.sequences.source import sources_of as sources_of
@@ -29,7 +30,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "batch": ("SourceBatch", "TargetBatch", "length_mask", "pad_rows"),
-        "source": ("MASKED_SPECIALS", "NOTHING", "SPECIALS", "Source", "Specials", "sources_of"),
+        "source": ("MASKED_SPECIALS", "NOTHING", "SPECIALS", "SoundSource", "Source", "Specials", "sources_of"),
         "target": ("FRAME", "Direction", "Frame", "frame_target"),
     },
 )

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.sequences.source import SPECIALS, Source, Specials
+from dragoman.sequences.source import SPECIALS, SoundSource, Source, Specials
 from dragoman.sequences.target import Direction, frame_target
 
 
@@ -37,12 +37,12 @@ class SourceBatch:
     """Some sources, framed and padded.
 
     Attributes:
-        ids: what the encoder reads.
-        mask: True where there is a token.
+        ids: what the encoder reads: ids, or of sounds their frames.
+        mask: True where there is a token, or a frame.
     """
 
-    ids: Int[Tensor, "batch src"]
-    mask: Bool[Tensor, "batch src"]
+    ids: Int[Tensor, "batch src"] | Float[Tensor, "batch frames mels"]
+    mask: Bool[Tensor, "batch given"]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -56,9 +56,18 @@ class SourceBatch:
     def of(cls, sources: Iterable[Source], device: torch.device | None = None) -> SourceBatch:
         """Return sources as a batch on a device."""
         given = list(sources)
+        sounds = [source.frames for source in given if isinstance(source, SoundSource)]
+        if sounds:
+            return cls.of_frames(sounds, device)
         rows = [source.framed for source in given]
         pad = given[0].specials.pad if given else SPECIALS.pad
         return cls(pad_rows(rows, device, pad), length_mask([len(row) for row in rows], device=device))
+
+    @classmethod
+    def of_frames(cls, sounds: Sequence[Float[Tensor, "_ mels"]], device: torch.device | None = None) -> SourceBatch:
+        """Return the frames of sounds as a batch on a device, zeros where one is over."""
+        mask = length_mask([len(one) for one in sounds], device=device)
+        return cls(torch.nn.utils.rnn.pad_sequence(list(sounds), batch_first=True).to(device), mask)
 
     @classmethod
     def of_padded(cls, ids: Int[Tensor, "batch src"], pad: int) -> SourceBatch:
@@ -82,7 +91,7 @@ class SourceBatch:
 
     def repeat(self, times: int) -> SourceBatch:
         """Return all of them so many times, one copy of the batch after the other."""
-        return SourceBatch(self.ids.repeat(times, 1), self.mask.repeat(times, 1))
+        return SourceBatch(torch.cat([self.ids] * times), self.mask.repeat(times, 1))
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
 
 
 class Specials(NamedTuple):
@@ -81,6 +85,46 @@ class Source:
         if not self.matches:
             return replace(self, ids=self.ids[:most])
         return self.from_joined(self.joined[:most], self.specials)
+
+
+# Frames that become one vector of an encoder (`nn.subsampling`: two convolutions of stride 2).
+FRAMES_EACH = 4
+
+
+def positions_of(frames: int) -> int:
+    """Return how many vectors enter an encoder for so many frames."""
+    return -(-frames // FRAMES_EACH)
+
+
+@dataclass(frozen=True, eq=False)
+class SoundSource(Source):
+    """A sound as an encoder reads it; its length is counted in the vectors that enter the encoder. It equals itself.
+
+    Attributes:
+        frames: log-mel frames, normalised.
+    """
+
+    frames: Float[Tensor, "frames mels"] = field(kw_only=True, repr=False)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @classmethod
+    def of(cls, frames: Float[Tensor, "frames mels"]) -> SoundSource:
+        """Return frames as a source."""
+        return cls((), frames=frames)
+
+    def __len__(self) -> int:
+        return positions_of(len(self.frames))
+
+    @property
+    def width(self) -> int:
+        """See `Source.width`."""
+        return len(self)
+
+    def cut(self, most: int) -> SoundSource:
+        """See `Source.cut`; here in vectors that enter the encoder."""
+        return self if len(self) <= most else replace(self, frames=self.frames[: most * FRAMES_EACH])
 
 
 # For models that read none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from abc import ABC, abstractmethod
 from array import array
@@ -12,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
+from dragoman.audio.listing import Recording
 from dragoman.config import DataConfig
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError, DataError
@@ -58,6 +60,7 @@ class ParallelCorpus(Corpus):
             compressed (`.gz`).
         on_bad_text: what a line that is not UTF-8 does: stop, replace or skip.
         form: which columns, keys or languages of the files of pairs are meant. Without it, tables have two columns.
+        listens: source files are lists of recordings (`audio.listing`): a source is its line, the path made whole.
 
     Raises:
         DataError: while iterating, with file, line, and what was expected and found.
@@ -67,6 +70,7 @@ class ParallelCorpus(Corpus):
     pairs: tuple[str, ...] = ()
     on_bad_text: BadText = "stop"
     form: PairFormat = ANY_PAIRS
+    listens: bool = False
 
     @classmethod
     def from_files(
@@ -107,11 +111,20 @@ class ParallelCorpus(Corpus):
         """
         prefix = "" if part == "train" else f"{part}_"
         source, target, pairs = (getattr(data, prefix + name) for name in ("source", "target", "pairs"))
-        lines = cls.from_files(source, target)
+        audio = getattr(data, prefix + "source_audio", ())
+        if audio and (source or pairs):
+            found = f"{prefix}source_audio and " + " and ".join(
+                prefix + name for name, files in (("source", source), ("pairs", pairs)) if files
+            )
+            raise ConfigError("a model reads texts or hears recordings, not both", found=found, hint="give one of them")
+        if part == "dev" and (source or pairs) and data.source_audio:
+            hint = "give --dev-source-audio, or leave it out: some are then taken out of training"
+            raise ConfigError("a model that listens is not judged on texts", found=f"{prefix}source", hint=hint)
+        lines = cls.from_files(source or audio, target)
         columns = cls.from_pairs(pairs)
-        if part == "train" and not (source or pairs):
+        if part == "train" and not (source or pairs or audio):
             raise ConfigError("no training pairs were given", hint="give --source and --target, or --pairs")
-        return cls(lines.aligned, columns.pairs, data.on_bad_text, PairFormat.from_config(data))
+        return cls(lines.aligned, columns.pairs, data.on_bad_text, PairFormat.from_config(data), bool(audio))
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -141,7 +154,15 @@ class ParallelCorpus(Corpus):
             if left.problem or right.problem:
                 counts.skipped += 1
             else:
-                yield Pair(left.text, right.text, source, left.number)
+                text = self._resolved(left, source) if self.listens else left.text
+                yield Pair(text, right.text, source, left.number)
+
+    def _resolved(self, line: Line, file: str) -> str:
+        """The line of a recording that is relative to nothing; an empty one stays empty."""
+        if not line.text.strip():
+            return ""
+        folder = os.path.dirname(os.path.abspath(file))
+        return str(Recording.of_line(line.text, folder=folder, file=file, line=line.number))
 
 
 def guess_language(files: Sequence[str]) -> str | None:

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from dragoman.audio.listing import Recording
 from dragoman.config import SETTINGS_FILE
 from dragoman.errors import DataError, DragomanError
 from dragoman.files import json_text, make_directory, remove, write_bytes
@@ -20,6 +21,9 @@ FOLDER = "texts"
 Lines = str | PathLike[str] | Iterable[str | PathLike[str]]
 # The same of pairs: a .tsv or .jsonl file, several, or (source, target) each.
 Pairs = str | PathLike[str] | Iterable[PathLike[str] | Sequence[str]]
+
+# Lists of recordings: a .tsv file, several as `Path`s, or the lines themselves.
+Sounds = Lines
 
 
 @contextmanager
@@ -63,9 +67,11 @@ def data_files(given: Mapping[str, Lines | Pairs | None], folder: Path) -> dict[
             continue
         lengths[name] = len(items)
         lines = _pair_lines(items, name) if name.endswith("pairs") else check_lines(as_texts(items, name), name)
+        if name.endswith("audio"):  # relative to where the program runs, not to the file that is written
+            lines = [str(Recording.of_line(line)) if line.strip() else "" for line in lines]
         found[name] = (_write(folder, name, lines),)
-    for source in lengths.keys() & {"source", "dev_source"}:
-        target = source.replace("source", "target")
+    for source in lengths.keys() & {"source", "dev_source", "source_audio", "dev_source_audio"}:
+        target = source.removesuffix("_audio").replace("source", "target")
         if target in lengths and lengths[source] != lengths[target]:
             expected = f"as many as in {source}, {lengths[source]:,}"
             raise DataError(f"{target} has another number of texts", expected=expected, found=f"{lengths[target]:,}")

@@ -6,22 +6,26 @@ What only training needs (`tokenizer_training`), and each kind of tokenizer, is 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.audio.listing import Given, Recording, as_sounds
 from dragoman.config import TokenizerConfig
 from dragoman.errors import DataError
 from dragoman.files import sum_of, unquoted
+from dragoman.given import each_text
 from dragoman.pace import silent
 from dragoman.sequences.source import Source
 from dragoman.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from dragoman.audio.front_end import FrontEnd
     from dragoman.text.matching import Matching
 
 MATCHES = "matches.safetensors"
+SOUND = "audio.json"
 _SHORT = 64  # characters of a token: of longer texts the beginning is tokenised first
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"), ("pieces", "json"))
 
@@ -34,16 +38,18 @@ class TokenizerPair:
         source: of the text of sources.
         target: of targets.
         matching: finds the fuzzy matches that sources are read with, if they are.
+        sound: how sources are heard, if they are sounds; then `source` is `target`.
     """
 
     source: Tokenizer
     target: Tokenizer
     matching: Matching | None = None
+    sound: FrontEnd | None = None
 
     @property
     def joint(self) -> bool:
         """Whether both sides share one vocabulary."""
-        return self.source is self.target
+        return self.source is self.target and self.sound is None
 
     @property
     def count_of_matches(self) -> int:
@@ -51,17 +57,42 @@ class TokenizerPair:
         return 0 if self.matching is None else self.matching.count
 
     @property
-    def source_vocab(self) -> int:
-        """Number of ids that encoders read, those of fuzzy matches counted."""
+    def source_vocab(self) -> int | None:
+        """Number of ids that encoders read, those of fuzzy matches counted; None where they hear sounds."""
+        if self.sound is not None:
+            return None
         return len(self.source) if self.matching is None else self.matching.vocab
 
-    def encode_source(self, text: str, most: int | None = None) -> Source:
-        """Return a text as the model reads it: with matches, if it has them.
+    def given(self, texts: object, name: str = "texts", first: int = 0) -> Iterator[Any]:
+        """Yield what is given as sources, checked, one at a time: strings, or of a model that listens sounds.
 
         Args:
-            text: any.
-            most: so many tokens of it are wanted at most; far beyond them the text is not even looked at.
+            texts: gives them one after the other.
+            name: what they are called in messages.
+            first: number of the first one in a longer series, for messages.
+
+        Raises:
+            DataError: they are no series, or one of them is no text, or no sound.
         """
+        if self.sound is None:
+            return each_text(texts, name, first)
+        return as_sounds(texts, name, first)
+
+    def encode_source(self, text: Given, most: int | None = None) -> Source:
+        """Return a text as the model reads it, with matches if it has them; or a sound as it hears it.
+
+        Args:
+            text: any; of a model that listens a recording, its line in a list, or a waveform.
+            most: so many tokens of it are wanted at most; far beyond them the text is not even looked at.
+
+        Raises:
+            DataError: a recording cannot be read.
+        """
+        if self.sound is not None:
+            [one] = self.given([text])
+            waveform = one.read(self.sound.sample_rate) if isinstance(one, Recording) else one
+            return self.sound.source(waveform) if len(waveform) else Source(())
+        assert isinstance(text, str)
         ids = self.source.encode(text) if most is None else self._first_ids(text, most)
         return self.source_of(ids) if ids else Source(())
 
@@ -83,6 +114,8 @@ class TokenizerPair:
 
     def source_pieces(self, source: Source) -> list[str]:
         """Return a readable piece for each id of a source, matches and what separates them included."""
+        if self.sound is not None:
+            return [f"{self.sound.seconds_each * place:.2f} s" for place in range(len(source))]
         pieces = self.source.pieces if self.matching is None else self.matching.pieces
         return pieces(source.joined)
 
@@ -94,11 +127,11 @@ class TokenizerPair:
         source, target, matching = self.source, self.target, self.matching
         matches = None if matching is None else (matching.count, matching.sha256)
         rules = source.normalization, target.normalization
-        return source.pieces(range(len(source))), target.pieces(range(len(target))), rules, matches
+        return source.pieces(range(len(source))), target.pieces(range(len(target))), rules, matches, self.sound
 
     def without_matches(self) -> TokenizerPair:
         """Return tokenizers of the texts alone, without fuzzy matches."""
-        return TokenizerPair(self.source, self.target)
+        return TokenizerPair(self.source, self.target, sound=self.sound)
 
     def with_matches(
         self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, count: int, limit: int
@@ -164,14 +197,19 @@ class TokenizerPair:
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.model`, `vocabulary.json` or `pieces.json`; for two vocabularies one of each side's name.
 
-        The pairs that fuzzy matches are taken from stand in `matches.safetensors`.
+        The pairs that fuzzy matches are taken from stand in `matches.safetensors`; how sounds are heard, in
+        `audio.json`.
         """
         folder, own = Path(directory), self.source
         if self.matching is None:
             (folder / MATCHES).unlink(missing_ok=True)
         else:
             self.matching.save(folder / MATCHES)
-        if self.joint:
+        if self.sound is None:
+            (folder / SOUND).unlink(missing_ok=True)
+        else:
+            self.sound.save(folder)
+        if self.source is self.target:
             own.save(folder / _file_name(own, ""))
         else:
             own.save(folder / _file_name(own, ".source"))
@@ -210,6 +248,11 @@ class TokenizerPair:
 
     @classmethod
     def _with_saved_matches(cls, folder: Path, source: Tokenizer, target: Tokenizer) -> TokenizerPair:
+        if os.path.lexists(folder / SOUND):
+            from dragoman.audio.front_end import FrontEnd
+
+            with unquoted(folder / SOUND):
+                return cls(source, target, sound=FrontEnd.load(folder))
         if not os.path.lexists(folder / MATCHES):
             return cls(source, target)
         from dragoman.text.matching import Matching
@@ -220,7 +263,7 @@ class TokenizerPair:
 
 def all_tokenizer_files() -> tuple[str, ...]:
     """Return the names of all files that tokenizers may lie in."""
-    return (*(f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")), MATCHES)
+    return (*(f"{stem}{side}.{end}" for stem, end in _STEMS for side in ("", ".source", ".target")), MATCHES, SOUND)
 
 
 def _file_name(tokenizer: Tokenizer, side: str) -> str:
@@ -229,11 +272,11 @@ def _file_name(tokenizer: Tokenizer, side: str) -> str:
 
 def tokenizer_files(folder: Path) -> set[str]:
     """Return the names of the files of a directory that hold its tokenizers, and what sources are read with."""
-    return _present(folder) | ({MATCHES} if (folder / MATCHES).is_file() else set())
+    return _present(folder) | {name for name in (MATCHES, SOUND) if (folder / name).is_file()}
 
 
 def _present(folder: Path) -> set[str]:
-    return {name for name in all_tokenizer_files() if name != MATCHES and os.path.lexists(folder / name)}
+    return {name for name in all_tokenizer_files() if name not in (MATCHES, SOUND) and os.path.lexists(folder / name)}
 
 
 def _load(folder: Path, side: str) -> Tokenizer | None:

@@ -133,7 +133,9 @@ def _head(directory: Path, config: TrainConfig, data: Prepared, kept: str) -> st
         title = f"{name}: {data.languages[0] or 'source'} → {data.languages[1] or 'target'}"
         layers = f"{model.num_encoder_layers}+{model.num_decoder_layers}"
         own = ", by a decoder of its own" if model.has_two_decoders else ""
-        vocabulary = f"Source vocabulary\n{model.source_vocab:,} ({tokenizers.source.kind}), target vocabulary"
+        vocabulary = f"Sources are {tokenizers.sound}.\nTarget vocabulary"
+        if tokenizers.sound is None:
+            vocabulary = f"Source vocabulary\n{model.source_vocab:,} ({tokenizers.source.kind}), target vocabulary"
         joint = ", joint" if tokenizers.joint else ""
     else:
         title = f"{name}: {KINDS[model.family].title}" + (f" of {data.languages[1]}" if data.languages[1] else "")

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -45,37 +45,9 @@ from dragoman.search.reranking import right_to_left_share
 from dragoman.text.choices import choose_matches, is_of_symbols
 from dragoman.training.limits import fit_outputs
 from dragoman.training.precision import choose_precision, operations_per_second
+from dragoman.training.sizes import SIZES, Size, shape_for, size_for, target_tokens
 from dragoman.training.tasks import dev_bleu, task_of
 
-
-@dataclass(frozen=True)
-class Size:
-    """A row of the rule: for fewer target tokens than `below`; layers and epochs, of text and of symbols.
-
-    Encoders of pairs of text have `encoder_layers`, all other stacks of text `layers`. With `both_directions` targets
-    of pairs of text are learned right to left too.
-    """
-
-    below: float
-    model: dict[str, int | float]
-    encoder_layers: int
-    layers: int
-    epochs: int
-    symbol_layers: int
-    symbol_epochs: int
-    both_directions: bool = False
-
-
-# What each constant was tried against is in the guide. The row of up to 4e6 tokens has four encoder layers because that
-# before it gained by them; it was not run.
-SIZES = (
-    Size(150e3, {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}, 2, 2, 60, 2, 60, both_directions=True),
-    Size(1e6, {"d_model": 256, "d_ff": 512, "num_heads": 4, "dropout": 0.2}, 4, 2, 15, 3, 20, both_directions=True),
-    Size(4e6, {"d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.2}, 4, 3, 20, 3, 20),
-    Size(15e6, {"d_model": 512, "d_ff": 1024, "num_heads": 4, "dropout": 0.3}, 5, 5, 30, 5, 30),
-    Size(float("inf"), {"d_model": 512, "d_ff": 2048, "num_heads": 8, "dropout": 0.1}, 6, 6, 10, 6, 10),
-)
-LARGEST_ON_CPU = 2
 # Little of CMUdict is learned by heart: with more dropout, training pairs are hardly likelier than held-out ones.
 SYMBOL_DROPOUT = 0.1
 # What training reaches of the speed of a large product, on CPUs with these models.
@@ -134,26 +106,33 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     Raises:
         ConfigError: what was given does not fit the corpus, or what was chosen does not fit what was given.
     """
-    tokens, pairs = target_tokens(data), config.model.learns_pairs
+    tokens, pairs = amount(data), config.model.learns_pairs
     sizes: dict[str, int | None] = {"source_vocab": None, "target_vocab": len(data.tokenizers.target)}
     if pairs:
+        sound = data.tokenizers.sound
         sizes |= {"source_vocab": data.tokenizers.source_vocab, "matches": data.tokenizers.count_of_matches}
+        sizes |= {"mels": None if sound is None else sound.n_mels}
     _check_sizes(config.model, sizes)
     languages = dict(zip(("source_language", "target_language"), data.languages, strict=True))
     known = {
         "model": {**config.model.to_dict(), **sizes},
         "data": {**config.data.to_dict(), **languages},
     }
+    if data.tokenizers.sound is not None:
+        known["audio"] = {**config.audio.to_dict(), **asdict(data.tokenizers.sound)}
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
-    size, reason = _size(tokens, device)
-    symbols = pairs and is_of_symbols(data.tokenizers.target)
+    size, reason = size_for(
+        tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens"
+    )
+    listens = data.tokenizers.sound is not None
+    symbols = pairs and not listens and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
     if pairs and not symbols:
         layers["num_encoder_layers"] = size.encoder_layers
     if symbols:
         choices.choose("model", "on CMUdict little was learned by heart", {"dropout": SYMBOL_DROPOUT})
-    choices.choose("model", reason, {**_shape(config.model, size), **layers})
+    choices.choose("model", reason, {**shape_for(config.model, size), **layers})
     if pairs:
         _choose_for_pairs(choices, data, size, symbols=symbols)
     else:
@@ -176,10 +155,11 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
 
 def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
     """Refuse vocabulary sizes that were given and are not those of the prepared data, which count."""
-    for name in ("source_vocab", "target_vocab"):
-        size = sizes[name]
+    for name in ("source_vocab", "target_vocab", "mels"):
+        size = sizes.get(name)
         if (found := getattr(model, name)) is not None and name in model.given and found != size:
-            hint = "leave it out; tokenizer.vocab_size asks for another one"
+            other = "audio.n_mels" if name == "mels" else "tokenizer.vocab_size"
+            hint = f"leave it out; {other} asks for another one"
             raise ConfigError(f"model.{name} follows from the data", expected=size, found=found, hint=hint)
 
 
@@ -189,6 +169,8 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
     why = "the vocabulary is joint" if joint else "two vocabularies, so only target embedding and generator are shared"
+    if data.tokenizers.sound is not None:
+        why = "target embedding and generator are shared"
     choices.choose("model", why, {"tie_embeddings": "all" if joint else "decoder"})
     model = choices.config.model
     if (model.d_k or (model.d_model or 0) // (model.num_heads or 1)) % 2:
@@ -214,9 +196,13 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
 
 
 def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
+    if data.tokenizers.sound is not None:
+        choices.choose("model", "was not tried with sounds", {"right_to_left": False})
     source, target = data.tokenizers.source, data.tokenizers.target
     tried = size.both_directions and choices.config.decoding.is_beam_search
-    if choose_matches(source, target, len(data.train)):
+    if choices.config.model.right_to_left is not None:
+        pass
+    elif choose_matches(source, target, len(data.train)):
         choices.choose("model", "learns more of CMUdict", {"right_to_left": True})
     elif not symbols and tried:
         choices.choose("model", "learns more of Tatoeba and Multi30k", {"right_to_left": True})
@@ -236,25 +222,11 @@ def _choose_for_text(choices: _Choices) -> None:
     choices.choose("validation", "a text has no references", {"metric": "loss"})
 
 
-def target_tokens(data: Prepared) -> int:
-    """Return the tokens of the training set on the target side, with an `</s>` each."""
-    return int(data.train.target_lengths.sum()) + len(data.train)
-
-
-def _size(tokens: int, device: torch.device) -> tuple[Size, str]:
-    reason = f"{tokens:,} target tokens"
-    row = next(index for index, size in enumerate(SIZES) if tokens < size.below)
-    if device.type == "cpu" and row > LARGEST_ON_CPU:
-        row = LARGEST_ON_CPU
-        reason += " would carry more, but not on a CPU in bearable time"
-    return SIZES[row], reason
-
-
-def _shape(model: ModelConfig, size: Size) -> dict[str, object]:
-    heads = int(size.model["num_heads"])
-    if model.d_model is not None and not (model.d_k and model.d_v):
-        heads = next(count for count in range(heads, 0, -1) if model.d_model % count == 0)
-    return {**size.model, "num_heads": heads}
+def amount(data: Prepared) -> int:
+    """Return what sizes go by: the target tokens, or of sounds the vectors that enter the encoder."""
+    if data.tokenizers.sound is not None:
+        return int(data.train.source_lengths.sum())
+    return target_tokens(data)
 
 
 def _longer(data: Prepared, tokens: int) -> float:
@@ -367,7 +339,7 @@ def estimate_seconds(config: TrainConfig, data: Prepared, device: torch.device) 
     training = config.training
     assert training.max_steps is not None
     assert training.batch_tokens is not None
-    per_update = min(training.batch_tokens * training.accumulate, target_tokens(data))
+    per_update = min(training.batch_tokens * training.accumulate, amount(data))
     # Forward and backward: 6 operations a weight and token. Lookups and norms are left out, attention is small.
     weights = _weights_per_token(config.model)
     dtype = torch.bfloat16 if training.precision == "bfloat16" else torch.float32

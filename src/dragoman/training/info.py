@@ -46,8 +46,9 @@ def info(directory: str | Path) -> dict[str, Any]:
         chosen, reason = choose_engine(loaded.model)
         engine = f"{chosen.name} in {chosen.precision} on {device} ({reason})"
     store = Datastore.load(directory)
+    text = _entries(tokenizers.source, tokenizers.source_vocab)
     sides = {
-        "source": _entries(tokenizers.source, tokenizers.source_vocab),
+        "source": text if tokenizers.sound is None else str(tokenizers.sound),
         "target": _entries(tokenizers.target),
         "joint": tokenizers.joint,
     }

@@ -120,13 +120,14 @@ class Clock:
     def __init__(self, sums: Sums) -> None:
         self.last = time.perf_counter()
         self.carried = (sums.labels, sums.updates)
-        self.seconds_per_update = 0.0
+        self.seconds_per_update = self.took = 0.0
 
     def rate(self, sums: Sums) -> float:
         """Return target tokens per second."""
         now = time.perf_counter()
         labels, updates = (total - part for total, part in zip((sums.labels, sums.updates), self.carried, strict=True))
         self.seconds_per_update = (now - self.last) / max(1, updates)
-        rate = labels / max(1e-9, now - self.last)
+        self.took = now - self.last
+        rate = labels / max(1e-9, self.took)
         self.last, self.carried = now, (0, 0)
         return rate

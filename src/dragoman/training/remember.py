@@ -154,7 +154,8 @@ def _read(
         filled = drop_texts(corpus.read(reading), counts)
         plain = tokenizers.without_matches()
         for _, ids, labels in encode_pairs(filled, plain, DataConfig(), counts, limit_ratio=False):
-            known.append((ids if matching is None else matching.source_of(ids, but_equal=True).joined, labels))
+            own = list(ids)
+            known.append((own if matching is None else matching.source_of(own, but_equal=True).joined, labels))
     counts.take_in(reading)
     report(f"pairs: {counts}")
     if not known:

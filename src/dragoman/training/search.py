@@ -58,7 +58,7 @@ def tune_search(
     log.line(f"trying {1 + len(others)} length penalties on {min(most, len(data.dev)):,} dev lines:")
     tuned = try_searches(
         Translator.from_pretrained(directory, device=config.training.device),
-        data.dev_source[:most],
+        data.dev_inputs(most),
         data.dev_target[:most],
         [own, *others],
         metric=metric,

@@ -9,18 +9,25 @@ from typing import Any
 from dragoman.config import Family, TrainConfig, make_config, merge, settings_tree
 from dragoman.errors import ConfigError
 from dragoman.events import OnEvent
-from dragoman.text.listed import Lines, Pairs, data_files, kept_lists
+from dragoman.text.listed import Lines, Pairs, Sounds, data_files, kept_lists
 from dragoman.training.run import Run, train_config
 from dragoman.training.watching import Watch
+
+_DATA = (
+    "source", "source_audio", "target", "pairs", "dev_source", "dev_source_audio", "dev_target", "dev_pairs", "text",
+    "dev_text",
+)  # fmt: skip
 
 
 def train(
     config: TrainConfig | None = None,
     *,
     source: Lines | None = None,
+    source_audio: Sounds | None = None,
     target: Lines | None = None,
     pairs: Pairs | None = None,
     dev_source: Lines | None = None,
+    dev_source_audio: Sounds | None = None,
     dev_target: Lines | None = None,
     dev_pairs: Pairs | None = None,
     text: Lines | None = None,
@@ -42,10 +49,11 @@ def train(
     Args:
         config: all settings in one object; those left at None are chosen from the corpus and the device.
         source: source lines.
+        source_audio: instead of source: lists of recordings (.tsv), or their lines: path, or path, start and end.
         target: target lines, one for each.
         pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
-        dev_target: held-out target lines.
+        dev_source_audio, dev_target: held-out recordings instead, and held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
@@ -63,10 +71,7 @@ def train(
         DataError: the files or lists cannot be used.
         DivergenceError, SaveError, LockedError: as their names say.
     """
-    data = {
-        "source": source, "target": target, "pairs": pairs, "dev_source": dev_source, "dev_target": dev_target,
-        "dev_pairs": dev_pairs, "text": text, "dev_text": dev_text,
-    }  # fmt: skip
+    data = _of_data(locals())
     watch = None if on_event is None else Watch(on_event)
     if config is None:
         return _train_on(data, family, init_from, settings or {}, out, resume=resume, quiet=quiet, watch=watch)
@@ -76,8 +81,12 @@ def train(
     return train_config(config, resume=resume, quiet=quiet, watch=watch)
 
 
+def _of_data(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in _DATA}
+
+
 def _train_on(
-    data: Mapping[str, Lines | Pairs | None],
+    data: Mapping[str, Lines | Pairs | Sounds | None],
     family: Family | None,
     init_from: str | Path | None,
     settings: Mapping[str, Any],

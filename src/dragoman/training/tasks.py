@@ -110,7 +110,7 @@ class Translating:
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
         both = Direction.RIGHT_TO_LEFT in self.directions
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
-        found = translator.translate_with(data.dev_source[:most], options)
+        found = translator.translate_with(data.dev_inputs(most), options)
         lines = [one.text for one in found]
         bleu = dev_bleu(config)
         names = [name for name in self.metrics if name != "loss"]

@@ -67,12 +67,11 @@ class Trainer:
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
-        self.stores = EpochStores(data, self.settings)
+        self.stores = EpochStores(data, self.settings, config.audio)
         self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
         if note := doubt_draws(self.settings):
             log.line(f"warning: {note}")
-        self.task = task_of(config)
-        self.attempts = Attempts(directory, log)
+        self.task, self.attempts = task_of(config), Attempts(directory, log)
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.saved = 0
@@ -302,11 +301,15 @@ class Trainer:
             "target_tokens": sums.labels,
             "seconds": round(self.progress.seconds, 3),
         }
+        sound = self.data.tokenizers.sound
+        heard = 0.0 if sound is None else sums.source_tokens * sound.seconds_each
+        if sound is not None:
+            values["seconds_of_sound"] = round(heard, 1)
         self.log.event("train", step, values)
-        status = (
-            f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  "
-            f"{values['target_tokens_per_second']:,.0f} tokens/s"
-        )
+        speed = f"{values['target_tokens_per_second']:,.0f} tokens/s"
+        if sound is not None:
+            speed = f"{heard / max(1e-9, since.took):,.0f} s of sound/s"
+        status = f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  {speed}"
         self.log.advance(step, status, self.last_step)
         if not self.log.has_bar:
             left = duration(self._left(since.seconds_per_update))

@@ -40,7 +40,8 @@ def prefix_ids(target: Tokenizer, prefix: str) -> list[int]:
     Raises:
         ConfigError: there is one.
     """
-    ids = target.encode(prefix) if prefix else []
+    marked = getattr(target, "begin", ())  # which every output of such a model has
+    ids = target.encode(prefix) if prefix or marked else []
     if target.unk in ids:
         parts = prefix.split() if target.kind == "word" else list(prefix)
         unknown = parts[ids.index(target.unk)] if len(parts) == len(ids) else prefix

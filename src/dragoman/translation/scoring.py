@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.errors import DataError
 from dragoman.search.batches import BATCH_TOKENS, length_batches
@@ -18,7 +19,7 @@ from dragoman.translation.backend import Backend
 def score_targets(
     engine: Backend,
     tokenizers: TokenizerPair,
-    sources: Sequence[str],
+    sources: Sequence[Given],
     targets: Sequence[str],
     options: DecodingConfig,
 ) -> list[PairScore]:
@@ -41,7 +42,8 @@ def score_targets(
     read = [tokenizers.encode_source(text, BATCH_TOKENS) for text in sources]
     wanted = [tokenizers.target.encode(text) for text in targets]
     lengths = [max(source.width, len(target)) + 1 for source, target in zip(read, wanted, strict=True)]
-    found = [PairScore.unscored(*pair) for pair in zip(sources, targets, strict=True)]
+    named = list(map(str, sources))
+    found = [PairScore.unscored(*pair) for pair in zip(named, targets, strict=True)]
     short = [row for row, length in enumerate(lengths) if length <= BATCH_TOKENS]
     for batch in length_batches([lengths[row] for row in short]):
         rows = [short[place] for place in batch]
@@ -49,7 +51,7 @@ def score_targets(
         for row, values, other in zip(rows, *_log_probabilities(engine, some, theirs, options), strict=True):
             check_numbers(values)
             pieces = tuple(tokenizers.target.pieces(wanted[row]))
-            found[row] = PairScore(sources[row], targets[row], sum(values), pieces, tuple(values), other)
+            found[row] = PairScore(named[row], targets[row], sum(values), pieces, tuple(values), other)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dragoman.audio.listing import Given
 from dragoman.errors import ConfigError
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import is_finished
@@ -46,7 +47,7 @@ class AskedTexts:
 
 
 def ask(
-    tokenizers: TokenizerPair, plan: SearchPlan, texts: Sequence[str], prefixes: Sequence[str] | None, first: int = 0
+    tokenizers: TokenizerPair, plan: SearchPlan, texts: Sequence[Given], prefixes: Sequence[str] | None, first: int = 0
 ) -> AskedTexts:
     """Return what a search is asked for some texts.
 
@@ -61,7 +62,8 @@ def ask(
         DataError: one text was given in place of a list, or a text has a line break in it.
         ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix.
     """
-    check_texts(texts)
+    if tokenizers.sound is None:
+        check_texts(list(map(str, texts)))
     if prefixes is not None and len(prefixes) != len(texts):
         raise ConfigError("one prefix per text is needed", expected=len(texts), found=len(prefixes))
     forced = [prefix_ids(tokenizers.target, prefix) for prefix in prefixes or [""] * len(texts)]
@@ -69,11 +71,11 @@ def ask(
     truncated: list[bool] = []
     for row, (text, prefix) in enumerate(zip(texts, forced, strict=True)):
         most = plan.options.max_source_length
-        source = tokenizers.encode_source(text, most) if text.strip() else Source(())
+        source = tokenizers.encode_source(text, most) if str(text).strip() else Source(())
         cut = source.cut(most)
         requests.append(plan.request(cut, prefix, first + row) if cut.width else None)
         truncated.append(len(source) > len(cut))
-    return AskedTexts(texts, plan, requests, truncated)
+    return AskedTexts(list(map(str, texts)), plan, requests, truncated)
 
 
 def tell(
@@ -155,5 +157,5 @@ def _translation(
         right_to_left=best.right_to_left,
         truncated=truncated,
         finished=best.finished,
-        unknown=count_unknown(tokenizers.source, request.source.ids),
+        unknown=count_unknown(tokenizers.source, request.source.ids) if request.source.ids else 0,
     )  # fmt: skip

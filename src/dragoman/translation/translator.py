@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
-from dragoman.given import as_texts, check_series, each_text
+from dragoman.given import as_texts, check_series
 from dragoman.models.description import Languages
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 class Translator(Reopened):
     """Translates strings with one model, or with several that share their tokenizers.
 
+    A model that listens is given sounds for texts: paths, lines of a list of recordings, or `audio.Waveform`s.
     Threads may share one. A forked child goes on with one thread of PyTorch; to other processes it is pickled as the
     paths of its models, whose files must be the same there.
 
@@ -173,7 +175,7 @@ class Translator(Reopened):
 
     def translate(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         *,
         beam_size: int | None = None,
         n_best: int | None = None,
@@ -248,7 +250,7 @@ class Translator(Reopened):
 
     def translate_with(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig,
         *,
         prefixes: Iterable[str] | None = None,
@@ -262,7 +264,7 @@ class Translator(Reopened):
             ConfigError: there are not as many prefixes as texts, or the target vocabulary lacks a word of a prefix; or
                 a datastore is given weight that is not there, or a direction that was not learned.
         """
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         asked = self.ask(texts, options, prefixes, first)
         batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
         requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
@@ -273,10 +275,10 @@ class Translator(Reopened):
         return self.tell(asked, found, alignments=alignments)
 
     def ask(
-        self, texts: Iterable[str], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
+        self, texts: Iterable[Given], options: DecodingConfig, prefixes: Iterable[str] | None = None, first: int = 0
     ) -> AskedTexts:
         """Return what a search is asked for some texts; arguments and errors as for `translate_with`."""
-        texts = as_texts(texts, first=first)
+        texts = list(self.tokenizers.given(texts, first=first))
         prefixes = None if prefixes is None else as_texts(prefixes, "prefixes", first)
         return ask(self.tokenizers, self.plan(options), texts, prefixes, first)
 
@@ -288,7 +290,7 @@ class Translator(Reopened):
 
     async def translate_async(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Given],
         options: DecodingConfig | None = None,
         *,
         prefixes: Iterable[str] | None = None,
@@ -340,7 +342,7 @@ class Translator(Reopened):
 
     def translate_lines(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Given],
         options: DecodingConfig,
         *,
         prefix: str = "",
@@ -360,30 +362,31 @@ class Translator(Reopened):
             ConfigError: the target vocabulary lacks a word of the prefix; before any line is read.
         """
         prefix_ids(self.tokenizers.target, prefix)
-        lines = each_text(lines, "lines")
+        lines = self.tokenizers.given(lines, "lines")
+        chunk = chunk if self.tokenizers.sound is None else min(chunk, 128)  # recordings are large
         return self._translated(lines, options, prefix, chunk, alignments)
 
     def _translated(
-        self, lines: Iterable[str], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
+        self, lines: Iterable[Given], options: DecodingConfig, prefix: str, chunk: int, alignments: bool
     ) -> Iterator[Translation]:
         from dragoman.text.lines import chunks  # not above: for one sentence it is not needed
 
         done = 0
         for texts in chunks(lines, chunk):
-            prefixes = [prefix if text.strip() else "" for text in texts]
+            prefixes = [prefix if str(text).strip() else "" for text in texts]
             yield from self.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=done)
             done += len(texts)
 
-    def score(self, sources: Iterable[str], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
+    def score(self, sources: Iterable[Given], targets: Iterable[str], *, first: int = 0) -> list[PairScore]:
         """Return how likely the model finds each target, given its source: NaN where one has 4,096 tokens or more.
 
         Raises:
             DataError: there are not as many targets as sources, or one is no string.
         """
-        sources, targets = as_texts(sources, "sources", first), as_texts(targets, "targets", first)
+        sources, targets = list(self.tokenizers.given(sources, "sources", first)), as_texts(targets, "targets", first)
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
-    def score_pairs(self, pairs: Iterable[tuple[str, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
+    def score_pairs(self, pairs: Iterable[tuple[Given, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
         """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
         from dragoman.text.lines import chunks
 

@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from ctypes import byref
+from typing import Any
 
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import (
@@ -78,7 +79,7 @@ class NativeModel:
         self.vocab: int = blueprint.generator.weight.shape[0]
         self.handle = _packed(blueprint, library, precision, self.kernels)
         # The library reads embeddings and tables of positions where they are.
-        self._kept: list[Array | None] = [part for one in blueprint.embeddings for part in (one.rows, one.table)]
+        self._kept: list[Any] = [part for one in blueprint.tables for part in (one.rows, one.table)]
         self._free = weakref.finalize(self, library.free_model, self.handle)
 
     def __reduce__(self) -> str:
@@ -92,6 +93,8 @@ class NativeModel:
             return "a model without a decoder does not decode"
         if not any(blueprint.layers()):
             return "there are no layers"
+        if blueprint.hearing is not None:
+            return "the library does not read frames of sound"
         own, cross = blueprint.shape.self_positions, blueprint.shape.cross_positions
         for embedding in blueprint.embeddings:
             if (embedding.positions, own, cross) not in LAYOUTS:
@@ -211,7 +214,7 @@ def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: 
 
 def _check_sizes(blueprint: Blueprint[W], precision: str) -> None:
     """Sizes are counted in 32 bits there, and products of bytes are added up in as many."""
-    shape, tables = blueprint.shape, [one.rows for one in blueprint.embeddings]
+    shape, tables = blueprint.shape, [one.rows for one in blueprint.tables]
     inputs = max(shape.d_model, shape.d_ff, shape.heads * shape.d_v)
     if max(inputs, shape.heads * (shape.d_k + shape.d_v)) > WIDEST or max(rows.shape[0] for rows in tables) > MOST:
         raise NotPlain("the model is larger than the native engine counts")

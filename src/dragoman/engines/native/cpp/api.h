@@ -68,8 +68,8 @@ typedef struct {
 /* How a log-probability is ranked: divided by ((5 + length) / 6) ^ alpha or length ^ alpha, or plus alpha * length. */
 enum { DRAGOMAN_GNMT = 0, DRAGOMAN_POWER = 1, DRAGOMAN_REWARD = 2 };
 
-/* What the end costs that an output at its limit must have: its log-probability; nothing; nothing, nor does it count in
-   the length. */
+/* What the end costs that an output at its limit must have, and each token of a prefix: its log-probability; nothing;
+   nothing, nor does such an end count in the length. */
 enum { DRAGOMAN_CHARGED = 0, DRAGOMAN_FREE = 1, DRAGOMAN_NO_END = 2 };
 
 /* A sentence and what is searched for; lengths count tokens without the one that ends. Nothing of it is needed after

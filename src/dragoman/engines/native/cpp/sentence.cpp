@@ -129,11 +129,11 @@ void Sentence::advance(const float* values, const int64_t* tokens, int first, st
     for (int i = 0, candidates = rows() * each(); i < candidates; ++i)
         if (std::isnan(values[i])) throw NotANumber();
     if (options.beam_size == 1) {
-        const float value = pays_no_end() ? 0.0f : values[0];
+        const float value = is_free() ? 0.0f : values[0];
         return advance_greedily(value, tokens[0], first, parents);
     }
     std::vector<float> free;
-    if (pays_no_end()) {
+    if (is_free()) {
         free.assign(values, values + rows() * each());
         for (float& value : free)
             if (value != IMPOSSIBLE) value = 0.0f;

@@ -83,10 +83,10 @@ class Sentence {
     Hypothesis trace(Line line, size_t steps) const;
     void close(Rule& rule, int row) const;
     void check_length() const;
-    // Whether the next token is the end that an output at its limit must have, and costs nothing.
-    bool pays_no_end() const {
-        return options.end_at_limit != DRAGOMAN_CHARGED && length_ >= options.max_length &&
-               static_cast<size_t>(length_) >= options.prefix.size();
+    // Whether the next token is forced, as the end is at the limit, and costs nothing.
+    bool is_free() const {
+        return options.end_at_limit != DRAGOMAN_CHARGED &&
+               (length_ >= options.max_length || static_cast<size_t>(length_) < options.prefix.size());
     }
 
     const Model& model_;

@@ -1,0 +1,62 @@
+"""YAML of strangers: plain values alone, no names that stand for something else, of bounded size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import ModelError
+from dragoman.files import opened
+
+MAX_BYTES = 1 << 20
+MAX_VOCABULARY_BYTES = 32 << 20
+
+
+def read_yaml(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
+    """Return the mapping that a YAML file holds.
+
+    Raises:
+        ModelError: as for `parse_yaml`, or the file cannot be read.
+    """
+    with opened(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ModelError("too large for YAML", file=path, expected=f"at most {limit} bytes")
+    return parse_yaml(data, path)
+
+
+def parse_yaml(data: bytes, path: Path) -> dict[str, Any]:
+    """Return the mapping that YAML found in `path` holds.
+
+    Raises:
+        ModelError: it is none, is no UTF-8, is nested too deeply, or has an alias; or PyYAML is not installed.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        hint = "pip install pyyaml"
+        raise ModelError("reading the settings needs PyYAML", file=path, hint=hint) from error
+
+    class Plain(yaml.SafeLoader):
+        """Refuses aliases, by which a few bytes become any amount."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.events.AliasEvent):
+                raise yaml.YAMLError("an alias")
+            return super().compose_node(parent, index)
+
+    try:
+        found = _loaded(Plain(data.decode("utf-8")))
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:
+        told = str(error).partition("\n")[0]
+        raise ModelError("not YAML that can be taken", file=path, found=told) from error
+    if not isinstance(found, dict):
+        raise ModelError("no settings in this YAML", file=path, found=type(found).__name__)
+    return {str(key): value for key, value in found.items()}
+
+
+def _loaded(loader: Any) -> Any:
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()

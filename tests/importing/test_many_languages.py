@@ -1,0 +1,108 @@
+"""M2M100 and NLLB directories against transformers itself, on models built at random."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import dragoman
+from dragoman import Translator
+from dragoman.errors import ConfigError
+from dragoman.models import load_pretrained
+from oracle.marian_directory import pieces_of, sentencepiece_model, texts
+
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")
+CODES = {"m2m": ("__en__", "__fr__", "__zh__"), "nllb": ("eng_Latn", "fra_Latn", "zho_Hans")}
+
+
+def make(folder: Path, family: str, *, forced_end: bool) -> tuple[Any, dict[str, int]]:
+    from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
+
+    spm = sentencepiece_model(3, 60)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces_of(spm)]
+    if family == "m2m":
+        tokens = [*tokens[:30], *tokens[33:], "madeup"]  # some pieces are unknown there
+    known = dict(zip(tokens, range(len(tokens)), strict=True))
+    vocabulary = {**known, **{code: len(known) + number for number, code in enumerate(CODES[family])}}
+    torch.manual_seed(5)
+    config = M2M100Config(
+        vocab_size=len(vocabulary) + 3, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, init_std=0.4, max_position_embeddings=200,
+    )  # fmt: skip
+    model = M2M100ForConditionalGeneration(config).eval()
+    model.generation_config = GenerationConfig(
+        max_length=15, num_beams=4, decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0,
+        forced_eos_token_id=2 if forced_end else None, bad_words_ids=[[1]], renormalize_logits=True,
+    )  # fmt: skip
+    model.save_pretrained(folder)
+    (folder / "sentencepiece.bpe.model").write_bytes(spm)
+    (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": CODES[family]}))
+    if family == "m2m":
+        (folder / "vocab.json").write_text(json.dumps(known))
+    return model, vocabulary
+
+
+@pytest.mark.parametrize(("family", "languages"), [("m2m", ("en", "zh")), ("nllb", ("eng_Latn", "fra_Latn"))])
+def test_ids_and_scores_are_those_of_transformers(family: str, languages: tuple[str, str], tmp_path: Path) -> None:
+    model, vocabulary = make(tmp_path / "theirs", family, forced_end=family == "m2m")
+    source, target = languages
+    dragoman.import_model(tmp_path / "theirs", tmp_path / "ours", source_language=source, target_language=target)
+    first = next(code for code in CODES[family] if target in code)
+    for engine in ("native", "module"):
+        translator = Translator.from_pretrained(tmp_path / "ours", engine=engine, precision="float32")
+        tokenizer = translator.tokenizers.source
+        lines = texts(16, 9)
+        for beams in (1, 4):
+            for line, ours in zip(lines, translator.translate(lines, beam_size=beams), strict=True):
+                pieces = tokenizer.pieces(tokenizer.encode(line))
+                assert pieces[0] == next(code for code in CODES[family] if source in code)
+                ids = torch.tensor([[*(vocabulary[piece] for piece in pieces), 2]])
+                got = model.generate(
+                    ids, num_beams=beams, forced_bos_token_id=vocabulary[first], output_scores=True,
+                    return_dict_in_generate=True,
+                )  # fmt: skip
+                expected = got.sequences[0].tolist()[1:]
+                assert ours.tokens[0] == first
+                assert first not in ours.text
+                wrote = [vocabulary.get(token, -1) for token in ours.tokens]
+                unnamed = [place for place, one in enumerate(wrote) if one < 0]
+                expected = expected[: len(expected) - (expected[-1] == 2)]
+                assert len(wrote) == len(expected)
+                assert all(one == other for one, other in zip(wrote, expected, strict=True) if one >= 0)
+                assert all(expected[place] in (0, *range(len(vocabulary), len(vocabulary) + 3)) for place in unnamed)
+                if beams > 1:
+                    assert ours.score == pytest.approx(got.sequences_scores[0].item(), abs=2e-5)
+
+
+def test_logits_are_the_same(tmp_path: Path) -> None:
+    model, vocabulary = make(tmp_path / "theirs", "nllb", forced_end=False)
+    dragoman.import_model(
+        tmp_path / "theirs", tmp_path / "ours", source_language="eng_Latn", target_language="zho_Hans"
+    )
+    ours, tokenizers = (
+        load_pretrained(tmp_path / "ours").model,
+        Translator.from_pretrained(tmp_path / "ours").tokenizers,
+    )
+    pieces = tokenizers.target.pieces(range(len(tokenizers.target)))
+    columns = {number: vocabulary[piece] for number, piece in enumerate(pieces) if number > 3 and piece in vocabulary}
+    for line in texts(8, 1):
+        read, wrote = tokenizers.encode_source(line).framed, tokenizers.target.encode(line)
+        theirs = [columns[one] if one in columns else {3: 2, 1: 3}[one] for one in read]
+        decoder = [2, *(columns.get(one, 3) for one in wrote)]
+        with torch.no_grad():
+            expected = model(torch.tensor([theirs]), decoder_input_ids=torch.tensor([decoder])).logits[0]
+            found = ours(torch.tensor([read]), torch.tensor([[2, *wrote]]))[0]
+        assert (found[:, list(columns)] - expected[:, list(columns.values())]).abs().max() <= 1e-5
+
+
+def test_the_languages_are_asked_for(tmp_path: Path) -> None:
+    make(tmp_path / "theirs", "nllb", forced_end=False)
+    with pytest.raises(ConfigError, match="the source language is needed"):
+        dragoman.import_model(tmp_path / "theirs", tmp_path / "ours")
+    with pytest.raises(ConfigError, match="no such target language"):
+        dragoman.import_model(tmp_path / "theirs", tmp_path / "o", source_language="eng_Latn", target_language="deu")

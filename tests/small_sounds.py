@@ -1,0 +1,45 @@
+"""Sounds for tests: words that are tones, written as a list of recordings with a line for each."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+
+TONES = {"low": 300, "mid": 800, "high": 1600, "top": 2600}
+RATE = 8000
+
+
+def speak(words: list[str], random: np.random.Generator, rate: int = RATE, noise: float = 0.003) -> np.ndarray:
+    """Return a sound for some words, float [time] in [-1, 1], with a little noise."""
+    parts = [np.zeros(rate // 20)]
+    for word in words:
+        size = int(rate * random.uniform(0.10, 0.14))
+        pitch = TONES[word] * random.uniform(0.98, 1.02)
+        parts += [np.sin(2 * np.pi * pitch * np.arange(size) / rate) * random.uniform(0.4, 0.8), np.zeros(rate // 25)]
+    sound = np.concatenate(parts)
+    return sound + random.normal(size=len(sound)) * noise
+
+
+def write_wav(path: Path, sound: np.ndarray, rate: int = RATE, channels: int = 1) -> None:
+    """Write a sound as 16 bits."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((np.asarray(sound) * 32767).clip(-32768, 32767).astype("<i2").tobytes())
+
+
+def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int = 3) -> tuple[Path, Path]:
+    """Write so many recordings of up to `most` words; return the list of them and the lines that they say."""
+    random = np.random.default_rng(seed)
+    lines = []
+    for number in range(count):
+        words = [list(TONES)[draw] for draw in random.integers(0, len(TONES), random.integers(1, most + 1))]
+        write_wav(folder / f"{name}{number}.wav", speak(words, random))
+        lines.append(" ".join(words))
+    listing, said = folder / f"{name}.tsv", folder / f"{name}.txt"
+    listing.write_text("".join(f"{name}{number}.wav\n" for number in range(count)))
+    said.write_text("".join(f"{line}\n" for line in lines))
+    return listing, said
