@@ -49,8 +49,7 @@ dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for 
 	$(VENV)/bin/python -m hatchling build
 
 docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
-	$(VENV)/bin/python scripts/api_reference.py build/docs
-	$(VENV)/bin/zensical build --clean --strict --config-file build/docs/mkdocs.yml
+	$(VENV)/bin/python scripts/build_site.py build/docs
 	rm -rf site && mv build/docs/site site
 
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows

@@ -24,7 +24,7 @@ from dragoman.files import make_directory
 from dragoman.models import count_parameters
 from dragoman.models.tensors import read_tensors
 from dragoman.profiles import lsdefine
-from dragoman.training.checkpoint import newest_checkpoint
+from dragoman.runs.checkpoint import newest_checkpoint
 from dragoman.training.defaults import complete
 from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog

@@ -1,6 +1,4 @@
-"""Write the sources of the whole site: the guide as it stands, and an API reference out of the docstrings.
-
-    python scripts/api_reference.py FOLDER && zensical build --config-file FOLDER/mkdocs.yml
+"""Write the sources of the API reference, out of the docstrings; `scripts/build_site.py` puts it into the site.
 
 One page for each room of the package, whichever there are, and one that lists the names of `dragoman` itself. The
 pages name what is public; mkdocstrings reads signatures and docstrings when the site is built.
@@ -10,8 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
@@ -19,9 +15,6 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
-
-import settings_page
-import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = {
@@ -118,37 +111,16 @@ def first_line(value: object) -> str:
     return " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
 
 
-def site_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the settings of `mkdocs.yml` with the reference in the navigation and mkdocstrings among the plugins."""
-    entries: list[dict[str, str]] = [{"All names": "api/index.md"}]
-    entries += [{f"dragoman.{room}": f"api/{room}.md"} for room in rooms()]
+def reference_settings(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the settings of the reference's site, which has a search of its own, out of those of the guide."""
+    entries: list[dict[str, str]] = [{"All names": "index.md"}]
+    entries += [{f"dragoman.{room}": f"{room}.md"} for room in rooms()]
     handler = {"paths": [os.path.relpath(ROOT / "src", folder)], "options": OPTIONS}
-    nav = [
-        {title: [*pages, {settings_page.TITLES[language]: f"{language}/settings.md"}]}
-        for language, part in zip(settings_page.TITLES, settings["nav"], strict=True)
-        for title, pages in part.items()
-    ]
-    return {
-        **settings,
-        "nav": [*nav, {"API reference": entries}],
-        "plugins": ["search", {"mkdocstrings": {"handlers": {"python": handler}}}],
-    }
+    return {**settings, "nav": entries, "plugins": ["search", {"mkdocstrings": {"handlers": {"python": handler}}}]}
 
 
-def write_site_sources(folder: Path) -> None:
-    """Write `mkdocs.yml` and `docs/` into a folder, in place of what an earlier call wrote there."""
-    shutil.rmtree(folder / "docs", ignore_errors=True)
-    shutil.copytree(ROOT / "docs", folder / "docs")
-    (folder / "docs" / "api").mkdir()
+def write_reference(docs: Path) -> None:
+    """Write the pages of the reference into a folder."""
     pages = {"index": index_page(), **{room: room_page(room) for room in rooms()}}
     for name, text in pages.items():
-        (folder / "docs" / "api" / f"{name}.md").write_text(text, encoding="utf-8")
-    for language in settings_page.TITLES:
-        (folder / "docs" / language / "settings.md").write_text(settings_page.page(language), encoding="utf-8")
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    text = yaml.safe_dump(site_settings(settings, folder), allow_unicode=True, sort_keys=False)
-    (folder / "mkdocs.yml").write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_site_sources(Path(sys.argv[1]).resolve())
+        (docs / f"{name}.md").write_text(text, encoding="utf-8")

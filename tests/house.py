@@ -12,9 +12,9 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspector", "inspection", "training", "runs", "importing", "planning",
-    "optimizers", "losses", "fast", "studies", "translation", "language", "memory", "export", "engines", "search",
-    "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas", "config",
-    "files", "given", "shown", "events", "errors", "lazy", "pace",
+    "optimizers", "losses", "distributed", "fast", "studies", "translation", "language", "memory", "export", "engines",
+    "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas",
+    "config", "files", "given", "shown", "events", "errors", "lazy", "pace",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}
@@ -24,7 +24,8 @@ NN_MAY_IMPORT = {
 }  # fmt: skip
 HEAVY = {"matplotlib", "sacrebleu", "sentencepiece", "tensorboard"}
 HARMLESS_CALLS = {
-    "Before", "BeforeValidator", "Bounds", "ConfigDict", "ContextVar", "dict", "dict.fromkeys", "Field", "float",
+    "Before", "BeforeValidator", "Bounds", "ConfigDict", "ContextVar", "dict", "dict.fromkeys", "FailFast", "Field",
+    "float",
     "frozenset", "get_args", "lazy_names", "len", "Like",
     "namedtuple", "NewType", "ParamSpec", "Path", "range", "re.compile", "renamed_names", "set", "sorted",
     "str.maketrans", "struct.Struct", "tuple", "typer.Argument", "typer.Option", "typer.Typer", "TypeVar",

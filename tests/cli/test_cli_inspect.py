@@ -71,7 +71,7 @@ def test_mistakes_are_told(verb: Verb, model: Path, arguments: tuple[object, ...
         app(args=["inspect", str(model), *map(str, arguments)])
 
 
-@pytest.mark.parametrize("arguments", [(TEXT,), (TEXT, "--json", "--head-off", "nothing")])
+@pytest.mark.parametrize("arguments", [("--json",), ("--out", "page.html"), (TEXT, "--json", "--head-off", "nothing")])
 def test_what_is_missing_is_said(verb: Verb, model: Path, arguments: tuple[object, ...]) -> None:
     status, out, err = verb(model, *arguments)
     assert (status, out) == (2, "")

@@ -45,7 +45,7 @@ MEANT = {
     "fp16": "training.precision = bfloat16",
     "bf16": "training.precision = bfloat16",
     "gpu": "training.device = cuda",
-    "world_size": "training.device",
+    "world_size": "torchrun",
     "gradient_accumulation_steps": "training.accumulate",
     "optimizer_delay": "training.accumulate",
     "grad_clip": "training.clip_norm",

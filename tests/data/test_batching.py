@@ -39,7 +39,7 @@ def test_each_pair_once_within_the_budget_in_full_groups(
 ) -> None:
     source, target = sides(pairs)
     settings = {"batch_tokens": budget, "seed": 1, "epoch": 2}
-    updates = plan_epoch(source, target, accumulate=accumulate, world_size=ranks, **settings)
+    updates = plan_epoch(source, target, accumulate=accumulate * ranks, **settings)
     check_partition_and_budget(flat(updates), pairs, budget)
     assert all(len(update) == accumulate * ranks for update in updates[:-1])
     assert all(0 < len(update) <= accumulate * ranks for update in updates)

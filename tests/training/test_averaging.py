@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from dragoman.errors import ModelError
 from dragoman.models.tensors import read_tensors, write_tensors
+from dragoman.runs.checkpoint import save_checkpoint
 from dragoman.training.averaging import ExponentialMovingAverage, average_checkpoints
-from dragoman.training.checkpoint import save_checkpoint
 
 
 def write(path: Path, **tensors: Tensor) -> Path:

@@ -20,9 +20,9 @@ from dragoman.files import check_filled
 from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import read_config, save_tokenizers
 from dragoman.models.stored import read_arrays
+from dragoman.runs.checkpoint import load_checkpoint
 from dragoman.text import SentencePieceTokenizer, TokenizerPair
 from dragoman.training import train
-from dragoman.training.checkpoint import load_checkpoint
 from dragoman.translation import Translator
 from forked import run as in_child
 from small_runs import WORDS, small_config

@@ -8,9 +8,9 @@ import pytest
 
 from dragoman.config import read_toml
 from dragoman.planning import TimePlan
+from dragoman.runs.checkpoint import list_checkpoints
 from dragoman.training import train
 from dragoman.training import trainer as trainer_module
-from dragoman.training.checkpoint import list_checkpoints
 from small_runs import events, losses, small_config
 
 pytestmark = pytest.mark.arithmetic

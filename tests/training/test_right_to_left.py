@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_both_directions(model, store, weight):
         alone = replace(both, target=replace(block, directions=(Direction.LEFT_TO_RIGHT,)))
         parts.append(batch_loss(for_direction(model, block.directions[0]), alone, 0.1, r_drop=weight))
     assert float(found.loss.detach()) == pytest.approx(float(sum(one.loss for one in parts).detach()), abs=1e-9)
-    assert (found.nll, found.count) == (pytest.approx(sum(one.nll for one in parts)), both.target_tokens)
+    assert (float(found.nll), found.count) == (pytest.approx(sum(float(one.nll) for one in parts)), both.target_tokens)
 
 
 @pytest.mark.parametrize("task", [Translating(tuple(Direction)), Translating()])

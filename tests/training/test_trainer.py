@@ -11,9 +11,9 @@ import torch
 
 from dragoman.errors import ConfigError, DivergenceError, SaveError
 from dragoman.models import load_pretrained
+from dragoman.runs.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training import average, judging, train
 from dragoman.training import trainer as trainer_module
-from dragoman.training.checkpoint import list_checkpoints, load_checkpoint
 from dragoman.training.seeding import seed_of
 from dragoman.training.trainer import Trainer
 from small_runs import events, small_config, write_corpus

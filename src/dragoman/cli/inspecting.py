@@ -9,42 +9,82 @@ import typer
 
 from dragoman.cli.options import BeamSize, Device, Json, LengthPenalty, Model, argument_text, open_output, tell
 
+Text = Annotated[
+    str | None, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT", show_default=False)
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Show the decoder at this target, and say why it was not written.", metavar="TEXT"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="A page that needs nothing else (.html), or a directory for the record; else a page with a server.",
+        metavar="FILE",
+    ),
+]
+Port = Annotated[int, typer.Option(help="Of the server; 0 takes a free one.", min=0, max=65_535)]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the server's address, open no browser.")]
+MaxLength = Annotated[int | None, typer.Option(help="Pieces of the output at most.", min=1)]
+Prefix = Annotated[str, typer.Option(help="What the output must begin with.", metavar="TEXT")]
+HeadOff = Annotated[
+    list[str] | None,
+    typer.Option(help="Switch a head off: encoder.layers.0.self_attention:2; repeatable.", metavar="NAME:N"),
+]
+NoCausal = Annotated[
+    bool, typer.Option("--no-causal-mask", help="Let the decoder see what comes later, where all is there at once.")
+]
+NoPadding = Annotated[
+    bool, typer.Option("--no-padding-mask", help="Let everybody see padding; there is some with --beside.")
+]
+Beside = Annotated[str | None, typer.Option(help="A longer text in the same batch.", metavar="TEXT")]
+Convention = Annotated[
+    str | None, typer.Option(help="The same weights as annotated, jadore, lsdefine, d2l or marian would run them.")
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        help="Side by side with another model, or with the same as greedy, int8, annotated, jadore, lsdefine, d2l "
+        "or marian.",
+        metavar="MODEL",
+    ),
+]
+
 
 def inspect(
     model: Model,
-    text: Annotated[str, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT")],
-    target: Annotated[
-        str | None,
-        typer.Option(help="Show the decoder at this target, and say why it was not written.", metavar="TEXT"),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="A page that needs nothing else (.html), or a directory for the record.", metavar="FILE"),
-    ] = None,
+    text: Text = None,
+    target: Target = None,
+    out: Out = None,
+    port: Port = 0,
+    no_open: NoOpen = False,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
-    max_length: Annotated[int | None, typer.Option(help="Pieces of the output at most.", min=1)] = None,
-    prefix: Annotated[str, typer.Option(help="What the output must begin with.", metavar="TEXT")] = "",
-    head_off: Annotated[
-        list[str] | None,
-        typer.Option(help="Switch a head off: encoder.layers.0.self_attention:2; repeatable.", metavar="NAME:N"),
-    ] = None,
-    no_causal_mask: Annotated[
-        bool, typer.Option("--no-causal-mask", help="Let the decoder see what comes later, where all is there at once.")
-    ] = False,
-    no_padding_mask: Annotated[
-        bool, typer.Option("--no-padding-mask", help="Let everybody see padding; there is some with --beside.")
-    ] = False,
-    beside: Annotated[str | None, typer.Option(help="A longer text in the same batch.", metavar="TEXT")] = None,
-    convention: Annotated[
-        str | None, typer.Option(help="The same weights as annotated, jadore, lsdefine, d2l or marian would run them.")
-    ] = None,
+    max_length: MaxLength = None,
+    prefix: Prefix = "",
+    head_off: HeadOff = None,
+    no_causal_mask: NoCausal = False,
+    no_padding_mask: NoPadding = False,
+    beside: Beside = None,
+    convention: Convention = None,
+    against: Against = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Look into a model at work. Stages, search and what if, as a page, or as a record for programs."""
+    asked = {
+        "text": text, "target": target, "beside": beside, "prefix": prefix, "beam": beam_size, "length": max_length,
+        "off": ",".join(head_off or ()), "causal": 0 if no_causal_mask else None,
+        "padding": 0 if no_padding_mask else None, "convention": convention, "against": against,
+        "penalty": length_penalty,
+    }  # fmt: skip
     if out is None and not as_json:
-        raise typer.BadParameter("give --out page.html, or --json", param_hint="--out")
+        _serve(
+            model, {name: value for name, value in asked.items() if value not in (None, "")}, port, not no_open, device
+        )
+        return
+    if text is None:
+        raise typer.BadParameter("--out and --json need a text", param_hint="TEXT")
     from dragoman.inspector import inspect as look
 
     found = look(
@@ -52,7 +92,8 @@ def inspect(
         beam_size=beam_size, length_penalty=length_penalty, max_length=max_length, prefix=argument_text(prefix),
         heads_off=[_head(one) for one in head_off or ()], causal_mask=not no_causal_mask,
         padding_mask=not no_padding_mask,
-        beside=None if beside is None else argument_text(beside), convention=convention, device=device,
+        beside=None if beside is None else argument_text(beside), convention=convention, against=against,
+        presets=out is not None and out.suffix.lower() in (".html", ".htm"), device=device,
     )  # fmt: skip
     if out is not None:
         found.save(out)
@@ -60,6 +101,54 @@ def inspect(
     if as_json:
         with open_output(None) as stream:
             stream.write(found.json() + "\n")
+
+
+def _serve(model: Path, asked: dict[str, object], port: int, opens: bool, device: str) -> None:
+    """The page with a server behind it; what was asked stands in its address."""
+    from urllib.parse import urlencode
+
+    from dragoman.serving import inspect_live
+
+    models = [model]
+    other = asked.get("against")
+    if isinstance(other, str) and Path(other).is_dir():
+        models.append(Path(other))
+        asked["against"] = Path(other).resolve().name
+        if asked["against"] == model.resolve().name:
+            asked["against"] += "-2"
+    for name in ("text", "target", "beside", "prefix"):
+        if name in asked:
+            argument_text(str(asked[name]))
+
+    def ready(address: str) -> None:
+        page = f"{address}/inspect/" + (f"#{urlencode(asked)}" if asked else "")
+        tell(f"{page}\nCtrl+C ends it")
+        if opens:
+            _open(page)
+
+    inspect_live(models, port=port, device=device, example=_example(model), on_ready=ready)
+
+
+def _open(page: str) -> None:
+    """Open a browser, beside all else: some block until they are closed."""
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+
+def _example(model: Path) -> str | None:
+    """A text to begin with: the first held-out source of a run whose corpus is at hand."""
+    from dragoman.models.description import CONFIG, read_config
+
+    if not (model / CONFIG).exists():
+        return None
+    file = model / "corpus" / f"dev.{read_config(model)[2].source}"
+    try:
+        with file.open(encoding="utf-8") as lines:
+            return next(lines, "").strip()[:200] or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _head(told: str) -> tuple[str, int]:

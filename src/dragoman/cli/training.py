@@ -5,6 +5,7 @@ The options of `train` and `prepare` that are settings bear their names, and are
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -83,12 +84,22 @@ def train(
         typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),
     ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    devices: Annotated[
+        int, typer.Option(help="Train in so many processes of this machine, each with a GPU of its own.", min=1)
+    ] = 1,
+    restarts: Annotated[
+        int, typer.Option(help="Of several processes: how often all start again after one has died.", min=0)
+    ] = 3,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Tell nothing on standard error.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on pairs of sequences, or on one text. What you leave open is chosen from corpus and device."""
     chosen = make_settings(locals())
+    if devices > 1:
+        from dragoman.distributed.launching import launch
+
+        launch(devices, restarts, sys.argv[1:])
     from dragoman.training import train as run_training
 
     run = run_training(chosen, resume=resume, quiet=quiet)

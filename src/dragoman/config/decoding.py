@@ -80,7 +80,7 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         before="charged",
         since="0.2.0",
     )
-    early_stopping: bool = setting(
+    beam_early_stopping: bool = setting(
         default=False,
         description="Whether a beam stops once beam_size outputs are finished, although a better one may follow.",
         before=False,

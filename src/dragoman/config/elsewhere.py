@@ -24,7 +24,7 @@ ANSWERS = (
      "training.device = cpu"),
     ("world_size distributed_world_size num_gpus n_gpu num_devices local_rank ddp ddp_backend fsdp deepspeed "
      "distributed_no_spawn num_nodes n_nodes sync_sgd",
-     "training runs on one device, which training.device names"),
+     "`dragoman train --devices N` trains in several processes, as torchrun starts them"),
     ("batch_size per_device_train_batch_size train_batch_size mini_batch batch_sentences max_sentences_per_batch "
      "batch_type batch_sentence_multiple_of mini_batch_size",
      "batches are counted in tokens, not in sentences: training.batch_tokens"),

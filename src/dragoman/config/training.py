@@ -272,6 +272,14 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         elsewhere="cpu_threads num_threads n_threads omp_num_threads",
         chosen="as PyTorch does",
     )
+    rank_timeout: Annotated[float, Bounds(gt=0)] = setting(
+        default=600.0,
+        description="Of training in several processes: how long one waits for the others before it gives up.",
+        unit="seconds",
+        changeable=True,
+        since="0.2.0",
+        before=600.0,
+    )
     compile: bool = setting(
         default=False,
         description="Whether the model is compiled (torch.compile): slow to start, for long runs on a GPU.",

@@ -110,7 +110,6 @@ def plan_epoch(
     seed: int,
     epoch: int,
     accumulate: int = 1,
-    world_size: int = 1,
     rows: np.ndarray | None = None,
 ) -> list[list[np.ndarray]]:
     """Return every update of an epoch.
@@ -125,13 +124,12 @@ def plan_epoch(
         batch_tokens: budget of a micro-batch, padding counted.
         seed: of the run.
         epoch: from 0.
-        accumulate: micro-batches per update and rank.
-        world_size: ranks; micro-batch m of an update belongs to rank m % world_size.
+        accumulate: micro-batches of an update; of several processes, of all of them together.
         rows: indices of the pairs that the epoch has, some perhaps several times; each once if None.
 
     Returns:
-        Updates, each a list of up to accumulate x world_size micro-batches (only the last has fewer), each an int64
-        array of pair indices.
+        Updates, each a list of up to `accumulate` micro-batches (only the last has fewer), each an int64 array of pair
+        indices.
     """
     random = np.random.default_rng([seed, epoch])
     source, target = _framed(source_lengths, SOURCE_FRAME), _framed(target_lengths, TARGET_FRAME)
@@ -140,8 +138,7 @@ def plan_epoch(
     order = shuffled[_by_length(source[shuffled] + jitter, target[shuffled])]
     batches = _pack(source[order], target[order], batch_tokens, order)
     batches = [batches[i] for i in random.permutation(len(batches))]
-    group = accumulate * world_size
-    return [batches[i : i + group] for i in range(0, len(batches), group)]
+    return [batches[i : i + accumulate] for i in range(0, len(batches), accumulate)]
 
 
 def eval_batches(

@@ -129,7 +129,7 @@ def _search(facts: Facts, most: int, *, ends: bool) -> dict[str, Any]:
         "n_best": 1,
         "length_penalty": facts.rate("length_penalty", 1.0, most=50.0),
         "length_penalty_formula": "power",
-        "early_stopping": bool(early),
+        "beam_early_stopping": bool(early),
         "max_length": limit,
         "min_length": min(shortest, limit),
         "no_repeat_ngram": facts.number("no_repeat_ngram_size", 0, most=_LONGEST),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,10 @@ from dragoman.inspection.ranking import ranked_by, ranked_hypotheses, verdict_of
 from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import MAX_PIECES, check_length, checked_text, encode
 from dragoman.inspector.arrays import OPERANDS, Arrays
+from dragoman.inspector.comparing import compared, name_of
 from dragoman.inspector.inspecting_texts import inspect_text
+from dragoman.inspector.presets import preset_questions
+from dragoman.inspector.question import Question, other_of
 from dragoman.inspector.record import FORMAT, Inspection
 from dragoman.inspector.recording import (
     Pass,
@@ -48,33 +51,10 @@ from dragoman.translation.plan import SearchPlan
 _NO_PADDING = "The text in the same batch is no longer than this one, so that there is no padding."
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked of a model.
-
-    Attributes:
-        text: what it reads.
-        target: a text whose stages are to be seen, and that is compared with what is written.
-        prefix: what the output must begin with: a text, or ids.
-        beside: a longer text in the same batch, so that there is padding.
-        changes: about the model.
-        options: of the search, where they differ from the model's own.
-        views: whether each step is computed in all three ways.
-    """
-
-    text: str
-    target: str | None = None
-    prefix: str | tuple[int, ...] = ""
-    beside: str | None = None
-    changes: Changes = field(default_factory=Changes)
-    options: tuple[tuple[str, Any], ...] = ()
-    views: bool = True
-
-
 def inspect(
     model: Translator | str | Path,
     text: str,
-    target: str | None = None,
+    target: str | Sequence[int] | None = None,
     *,
     beam_size: int | None = None,
     length_penalty: float | None = None,
@@ -86,7 +66,10 @@ def inspect(
     padding_mask: bool = True,
     beside: str | None = None,
     convention: str | None = None,
+    precision: str = "float32",
+    against: Translator | str | Path | None = None,
     views: bool = True,
+    presets: bool = False,
     device: str = "auto",
 ) -> Inspection:
     """Return what happens to a text on its way through a trained model, as a record with arrays; all families have one.
@@ -94,8 +77,8 @@ def inspect(
     Args:
         model: a run or model directory, or a translator of one model.
         text: what an encoder-decoder translates, another model continues, or a masked model fills the `<mask>` of.
-        target: for an encoder-decoder, a text in the target language: the stages of the decoder are then those of this
-            text, and it is told why it was not written.
+        target: for an encoder-decoder, a text in the target language, or its ids: the stages of the decoder are then
+            those of this text, and it is told why it was not written.
         beam_size: 1 is greedy; the model's own if None.
         length_penalty: as for `Translator.translate`, like the next.
         length_penalty_formula: "gnmt", "power" or "reward".
@@ -106,7 +89,11 @@ def inspect(
         padding_mask: False lets everybody see padding, of which there is some with `beside`.
         beside: a longer text that stands in the same batch.
         convention: a system whose conventions the same weights follow: annotated, jadore, lsdefine, d2l or marian.
+        precision: of the linear maps: float32, or int8 as the engines compute it.
+        against: what to set beside it (`record["against"]`): another model, or the same one as `greedy`, in `int8`, or
+            by a system's conventions.
         views: whether each step is computed in three ways: with a cache, as a prefix, and as a row of all positions.
+        presets: whether a page of it offers some changes, each traced too.
         device: where a directory's model runs.
 
     Raises:
@@ -118,18 +105,74 @@ def inspect(
     names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
     given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
     options = tuple((name, value) for name, value in given if value is not None)
-    changes = Changes(tuple((name, int(head)) for name, head in heads_off), causal_mask, padding_mask, convention)
-    start = prefix if isinstance(prefix, str) else tuple(prefix)
-    question = Question(text, target, start, beside, changes, options, views)
-    if not isinstance(model, Translator) and family_of(Path(model)) == "transformer":
-        model = Translator.from_pretrained(model, device=device, engine="module")
+    off = tuple((name, int(head)) for name, head in heads_off)
+    changes = Changes(off, causal_mask, padding_mask, convention, precision)
+    question = Question(text, _ids(target), _ids(prefix), beside, changes, options, views)
+    return _with_presets(_opened(model, device), question, against, presets=presets, device=device)
+
+
+def _opened(model: Translator | str | Path, device: str) -> Translator | Path:
+    if isinstance(model, Translator):
+        return model
+    path = Path(model)
+    return (
+        Translator.from_pretrained(path, device=device, engine="module") if family_of(path) == "transformer" else path
+    )
+
+
+def _with_presets(
+    model: Translator | Path,
+    question: Question,
+    against: Translator | str | Path | None,
+    *,
+    presets: bool,
+    device: str,
+) -> Inspection:
+    found = inspected(model, question, against, device=device)
+    if not presets or not isinstance(model, Translator):
+        return found
+    asked = preset_questions(question, found)
+    return replace(found, presets={name: inspected(model, one, None) for name, one in asked})
+
+
+def inspected(
+    model: Translator | str | Path, question: Question, against: Translator | str | Path | None, *, device: str = "auto"
+) -> Inspection:
+    """Return the record of what was asked, with what it is set beside, if anything is.
+
+    Raises:
+        DragomanError: as `inspect`.
+    """
+    found = _inspected(model, question, device)
+    if against is None:
+        return found
+    other, asked = other_of(model, question, against)
+    other = _opened(other, device)
+
+    def ask(target: tuple[int, ...] | None) -> Inspection:
+        return _inspected(other, replace(asked, target=target, views=False), device)
+
+    record = {**found.record, "against": compared(found, ask, name_of(against))}
+    return Inspection(record, found.arrays)
+
+
+def _inspected(model: Translator | str | Path, question: Question, device: str) -> Inspection:
+    model = _opened(model, device)
     if isinstance(model, Translator):
         path = None if model.opened is None else model.opened.directories[0]
         return _finished(*_Translation.of(model, question).record(), path)
-    path = Path(model)
+    path = model
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
         raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(path)} model")
-    return _finished(*inspect_text(path, text, changes, dict(options), views=views, device=device), path)
+    made = inspect_text(
+        path, question.text, question.changes, dict(question.options), views=question.views, device=device
+    )
+    return _finished(*made, path)
+
+
+def _ids(given: str | Sequence[int] | None) -> Any:
+    """A text as it is, ids as a tuple."""
+    return given if given is None or isinstance(given, str) else tuple(given)
 
 
 def _check_length(length: int | None) -> None:
@@ -143,7 +186,7 @@ def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Insp
     model = record["model"]
     config = {} if path is None or model["family"] == "markov" else read_config(path)[0].to_dict()
     record["model"] = {"name": path.name if path else "", **model, "config": config}
-    common = {"format": FORMAT, "dragoman": version("dragoman"), "prompt": 0, "notes": []}
+    common = {"format": FORMAT, "dragoman": version("dragoman"), "prompt": 0, "notes": [], "against": None}
     record = {**common, **record, "arrays": arrays.table()}
     return Inspection(record, arrays.values)
 
@@ -189,6 +232,22 @@ class _Translation:
         """Without the search for different texts: all that one beam finishes is shown."""
         return replace(self.translator.plan(self.options).with_all_finished(), decode=None)
 
+    @property
+    def _target(self) -> str:
+        """The target that was given, as a text."""
+        target = self.question.target
+        return target if isinstance(target, str) else self.translator.tokenizers.target.decode(target or ())
+
+    def _forced(self) -> list[int] | None:
+        """The ids of the target that was given."""
+        target, tokenizer = self.question.target, self.translator.tokenizers.target
+        if target is None or isinstance(target, str):
+            return None if target is None else encode(tokenizer, target)
+        check_length(target)
+        if not all(0 <= token < len(tokenizer) for token in target):
+            raise ConfigError("a target has an id that is not in the vocabulary", found=str(target))
+        return list(target)
+
     def record(self) -> tuple[dict[str, Any], Arrays]:
         tokenizer, model = self.translator.tokenizers.target, self.translator.transformers[0]
         mates = tuple(shown_request(self.plan.request(mate)) for mate in self.mates)
@@ -196,8 +255,7 @@ class _Translation:
         watch = shown_watch(found, watches)
         written, batch = found[0].tokens, SourceBatch.of([self.source, *self.mates], self.translator.device)
         ids, mask = batch.ids[:1], batch.mask[:1]
-        target = self.question.target
-        forced = None if target is None else encode(tokenizer, target)
+        forced = self._forced()
         shown = frame_target(written if forced is None else forced)
         inputs = pad_rows([shown[:-1]], self.translator.device)
         pieces = source_pieces(self.translator.tokenizers, self.source)
@@ -227,7 +285,7 @@ class _Translation:
             "what_if": _what_if(self.question, self.request.prefix),
             "source": {**source, "truncated": False, "padding": len(padding)},
             "output": text_facts(tokenizer, tokenizer.decode(written), frame_target(written)[1:]),
-            "decoder_input": text_facts(tokenizer, target or tokenizer.decode(written), shown[:-1]),
+            "decoder_input": text_facts(tokenizer, self._target if forced else tokenizer.decode(written), shown[:-1]),
             "logits": {"output": "generator" if forced is None else "steps.logits", "decoder_input": "generator"},
             "steps": steps,
             "beam": beam_facts(watch, found, self._greedy(mates), tokenizer, tokenizer.decode),
@@ -287,7 +345,7 @@ class _Translation:
             if token != step["writes"]["id"]:
                 break  # from here on the prefixes differ
         kind, sentence = verdict_of(ranking, greedy=self.options.beam_size == 1)
-        text = text_facts(tokenizer, self.question.target or "", framed[1:])
+        text = text_facts(tokenizer, self._target, framed[1:])
         return {**by, "reference": {**text, "steps": told}, "verdict": {"kind": kind, "text": sentence}}
 
 
@@ -299,5 +357,6 @@ def _what_if(question: Question, prefix: Sequence[int]) -> dict[str, Any]:
         "causal_mask": question.changes.causal,
         "padding_mask": question.changes.padding,
         "convention": question.changes.convention,
+        "precision": question.changes.precision,
         "beside": question.beside,
     }

@@ -64,7 +64,7 @@ def inspect_text(
     common["what_if"] = {
         "prefix": [], "heads_off": [list(one) for one in changes.heads], "causal_mask": changes.causal,
         "padding_mask": changes.padding, "beside": None,
-        "convention": changes.convention,
+        "convention": changes.convention, "precision": changes.precision,
     }  # fmt: skip
     if isinstance(loaded.model, MaskedLM):
         if options:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors.numpy import save
 
 from dragoman.errors import DataError
 from dragoman.inspector.arrays import ALL, OPERANDS
@@ -32,8 +36,9 @@ def offline_page(inspection: Inspection, folder: Path = PAGE, *, parameters: boo
     """Return a page that needs nothing else, with a record in it.
 
     `index.html` of the folder has its style sheets and modules put inside. The record stands in
-    `<script type="application/json" id="record">`, the arrays as a safetensors file in base64 in
-    `<script type="application/octet-stream" id="arrays">`.
+    `<script type="application/json" id="record">`, the arrays as a safetensors file, packed by gzip, in base64 in
+    `<script type="application/octet-stream" id="arrays">`; matrices of parameters are in half precision. Presets follow
+    in the same form, without the arrays that are the same.
 
     Args:
         inspection: what is shown.
@@ -47,11 +52,9 @@ def offline_page(inspection: Inspection, folder: Path = PAGE, *, parameters: boo
     if parameters is None:
         parameters = sum(values.nbytes for values in inspection.arrays.values()) <= MOST
     names = inspection.names(ALL if parameters else OPERANDS)
-    numbers = base64.b64encode(inspection.safetensors(names)).decode("ascii")
-    data = (
-        f'<script type="application/json" id="record">{_inside(inspection.json())}</script>\n'
-        f'<script type="application/octet-stream" id="arrays">{numbers}</script>\n'
-    )
+    data = _data("record", "arrays", inspection, names)
+    for name, preset in inspection.presets.items():
+        data += _data(f"record-{name}", f"arrays-{name}", preset, _other(preset, inspection), name)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
     page = _STYLE.sub(lambda found: _style(folder, found[0]), index)
     modules: dict[str, str] = {}
@@ -60,6 +63,36 @@ def offline_page(inspection: Inspection, folder: Path = PAGE, *, parameters: boo
     head = "\n".join([policy, _import_map(modules)])
     page = re.sub(r"<head[^>]*>", lambda found: f"{found[0]}\n{head}", page, count=1)
     return page.replace("</body>", f"{data}</body>", 1) if "</body>" in page else page + data
+
+
+def _data(record: str, arrays: str, found: Inspection, names: list[str], preset: str = "") -> str:
+    """A record and its arrays as elements."""
+    kind = f' data-preset="{html.escape(preset)}"' if preset else ""
+    numbers = base64.b64encode(gzip.compress(_numbers(found, names), mtime=0)).decode("ascii")
+    return (
+        f'<script type="application/json" id="{record}"{kind}>{_inside(found.json())}</script>\n'
+        f'<script type="application/octet-stream" id="{arrays}" data-packed="gzip">{numbers}</script>\n'
+    )
+
+
+def _other(preset: Inspection, found: Inspection) -> list[str]:
+    """The arrays of a preset that are not those of the record itself, which are in the page already."""
+    return [
+        name
+        for name in preset.names(OPERANDS)
+        if name not in found.arrays or not np.array_equal(preset.arrays[name], found.arrays[name])
+    ]
+
+
+def _numbers(found: Inspection, names: list[str]) -> bytes:
+    """Arrays as a safetensors file, matrices of parameters in half precision: a quarter of all bytes is saved by it."""
+    levels = found.record["arrays"]
+    shared = {name for node in found.record.get("graph", {}).get("nodes", ()) for name in node["parameters"]}
+    values = {name: found.arrays[name] for name in dict.fromkeys(names)}
+    for name, value in values.items():
+        if levels[name]["level"] == ALL and name in shared and value.dtype == np.float32:
+            values[name] = value.astype(np.float16)
+    return save(values)
 
 
 def inline_frame(inspection: Inspection, folder: Path = PAGE, *, height: int = 760) -> str:

@@ -29,10 +29,12 @@ class Inspection:
     Attributes:
         record: plain values, as `schema/trace-1.schema.json` describes them.
         arrays: the numbers of the stages by their names; each is in `record["arrays"]` with its level of detail.
+        presets: the same with one thing otherwise, by name; a page offers them.
     """
 
     record: dict[str, Any]
     arrays: dict[str, Shaped[np.ndarray, "..."]] = field(repr=False)
+    presets: dict[str, Inspection] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         given, written = self.record["text"], self.record["output"]["text"]
@@ -55,8 +57,12 @@ class Inspection:
         """Return the record as JSON."""
         return json.dumps(self.record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-    def safetensors(self, names: Iterable[str] | None = None) -> bytes:
+    def safetensors(self, names: Iterable[str] | None = None, metadata: dict[str, str] | None = None) -> bytes:
         """Return arrays as a safetensors file: those of these names, or all.
+
+        Args:
+            names: each counts once.
+            metadata: texts by name that stand in the file's head.
 
         Raises:
             DataError: there is no such array.
@@ -64,7 +70,7 @@ class Inspection:
         wanted = list(self.arrays) if names is None else list(dict.fromkeys(names))
         if missing := [name for name in wanted if name not in self.arrays]:
             raise DataError("there is no such array", expected="names of record['arrays']", found=", ".join(missing))
-        return save({name: self.arrays[name] for name in wanted})
+        return save({name: self.arrays[name] for name in wanted}, metadata)
 
     def first_view(self) -> int:
         """Return how many bytes a first view takes: the record, and the arrays of level 1."""

@@ -6,15 +6,19 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.engines.packed import pack
 from dragoman.errors import ConfigError
 from dragoman.inspector.conventions import follow
+from dragoman.models.blueprint import Matrix
 from dragoman.nn import MultiHeadAttention
 
+PRECISIONS = ("float32", "int8")
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -27,21 +31,31 @@ class Changes:
         causal: whether decoder positions are kept from looking at later ones.
         padding: whether everybody is kept from looking at padding.
         convention: a system whose conventions it follows (`CONVENTIONS`); None leaves its own.
+        precision: of the linear maps: float32, or int8 as the engines compute it.
     """
 
     heads: tuple[tuple[str, int], ...] = ()
     causal: bool = True
     padding: bool = True
     convention: str | None = None
+    precision: str = "float32"
 
 
 def changed_model(model: M, changes: Changes) -> M:
     """Return a model of the same weights, which are shared, that nobody else observes, and that is changed.
 
     Raises:
-        ConfigError: there is no such head or system.
+        ConfigError: there is no such head, system or precision.
     """
     made = _twin(model)
+    if changes.precision not in PRECISIONS:
+        raise ConfigError("there is no such precision", expected=" or ".join(PRECISIONS), found=changes.precision)
+    if changes.precision == "int8":
+        for part in made.modules():
+            if isinstance(part, nn.Linear):
+                part.register_forward_hook(_in_bytes)
+            elif isinstance(part, MultiHeadAttention):
+                part.__dict__["_project"] = partial(_projected, part.projection)
     if changes.convention is not None:
         follow(made, changes.convention)
     attentions = {name: part for name, part in made.named_modules() if isinstance(part, MultiHeadAttention)}
@@ -60,6 +74,17 @@ def changed_model(model: M, changes: Changes) -> M:
         if not own_of_decoder and not changes.padding:
             attention.register_forward_pre_hook(_masked_by(torch.ones_like), with_kwargs=True)
     return made
+
+
+def _in_bytes(linear: nn.Module, given: tuple[Any, ...], _: Tensor) -> Tensor:
+    """What the engines compute of a linear map in int8."""
+    weight, bias = linear.get_parameter("weight"), getattr(linear, "bias", None)
+    return pack(Matrix(weight.detach(), None if bias is None else bias.detach()), "int8")(given[0]).to(given[0].dtype)
+
+
+def _projected(linear: nn.Linear, x: Tensor, first: int, last: int) -> Tensor:
+    """The same of some rows, as attention to another sequence takes them."""
+    return _in_bytes(linear, (x,), x)[..., first:last]
 
 
 def _twin(model: M) -> M:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -28,14 +28,14 @@ class LossSums:
 
     Attributes:
         loss: label-smoothed cross-entropy in nats; differentiable.
-        nll: negative log-likelihood in nats, without smoothing.
-        correct: labels that were the likeliest token.
+        nll: negative log-likelihood in nats, without smoothing; still on the device.
+        correct: labels that were the likeliest token; likewise.
         count: number of labels.
     """
 
     loss: Float[Tensor, ""]
-    nll: float
-    correct: int
+    nll: Float[Tensor, ""]
+    correct: Num[Tensor, ""]
     count: int
 
 
@@ -66,7 +66,7 @@ def smoothed_cross_entropy(
     loss, nll, correct = _CrossEntropy.apply(
         rows, generator.weight, generator.bias, wanted, smoothing, torch.is_grad_enabled()
     )
-    return LossSums(loss, float(nll), int(correct), len(wanted))
+    return LossSums(loss, nll, correct, len(wanted))
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -49,7 +49,7 @@ def agreeing_cross_entropy(
     loss, nll, correct = _AgreeingCrossEntropy.apply(
         first[real], second[real], generator.weight, generator.bias, wanted, smoothing, weight, torch.is_grad_enabled()
     )
-    return LossSums(loss, float(nll), int(correct), len(wanted))
+    return LossSums(loss, nll, correct, len(wanted))
 
 
 class _AgreeingCrossEntropy(torch.autograd.Function):

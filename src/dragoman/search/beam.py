@@ -29,7 +29,7 @@ def beam_search(model: NextTokenModel, requests: Sequence[SearchRequest]) -> lis
     the first K that end in `</s>` are finished; the K best others live on. (Looking at 2K leaves K to live on even if
     K end; taking ends only from the first K makes a beam of 1 greedy search.) A sentence is done, and leaves the batch,
     once K hypotheses are finished that are all better than the best live one as it stands, or no live one can still
-    enter its `n_best`; with `early_stopping` once K are finished.
+    enter its `n_best`; with `beam_early_stopping` once K are finished.
 
     Raises:
         ModelError: the model gives NaN, or zero probability to every output of a row.
@@ -148,7 +148,7 @@ class Beam(Sentence):
         if best_live == float("-inf"):
             return True
         size, wanted = self.size, self.request.options.n_best
-        if len(self._finished) >= size and self.request.options.early_stopping:
+        if len(self._finished) >= size and self.request.options.beam_early_stopping:
             return True
         # Unlikely early ends alone must not stop a likely hypothesis that goes on: it is compared as it stands.
         if len(self._finished) >= size and self._score(best_live, length) <= self._best(size)[-1].score:

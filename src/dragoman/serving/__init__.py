@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman.serving.settings import make_settings as make_settings
     from dragoman.serving.start import app as app
     from dragoman.serving.start import check_installed as check_installed
+    from dragoman.serving.start import inspect_live as inspect_live
     from dragoman.serving.start import run as run
     from dragoman.serving.start import serve as serve
 
@@ -23,6 +24,6 @@ __all__, __getattr__, __dir__ = lazy_names(
     {
         "keys": ("new_key",),
         "settings": ("ServeSettings", "make_settings"),
-        "start": ("app", "check_installed", "run", "serve"),
+        "start": ("app", "check_installed", "inspect_live", "run", "serve"),
     },
 )

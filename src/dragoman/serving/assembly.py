@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.serving.context import Context
@@ -18,6 +18,7 @@ from dragoman.serving.documents import Documents
 from dragoman.serving.errors import answer_of
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.guard import Guard
+from dragoman.serving.inspector import add_inspector
 from dragoman.serving.keys import Keys
 from dragoman.serving.libretranslate import add_libretranslate
 from dragoman.serving.metrics import MEDIA_TYPE, Metrics
@@ -25,12 +26,14 @@ from dragoman.serving.own import add_own
 from dragoman.serving.registry import Registry
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings, make_settings
+from dragoman.serving.traces import Directories, Served
 
 PAGE = Path(__file__).parent / "page"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+AFTER_PAGE = 1.5  # seconds in which the page is fetched; loading PyTorch would keep it waiting
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -71,10 +74,53 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     add_libretranslate(app, context)
     add_deepl(app, context)
     add_own(app, context)
+    add_inspector(app, context, Served(registry))
     _add_page(app)
+    _tell_errors(app)
+    return guard
+
+
+def make_inspector(
+    models: Sequence[str | Path], settings: ServeSettings, *, device: str = "auto", example: str | None = None
+) -> Guard:
+    """Return the inspector alone, as an ASGI application: models of any family, opened when they are looked into.
+
+    Args:
+        models: run or model directories.
+        settings: of the service; models of theirs are not looked at.
+        device: where models run.
+        example: the text that the page begins with.
+
+    Raises:
+        ModelError: a directory holds no model.
+    """
+    subjects = Directories([Path(model) for model in models], device)
+    registry = Registry(settings, may_be_empty=True)
+    service = Service(registry, settings)
+    context = Context(settings, service, Keys(settings.keys), Metrics(registry), Documents(service, settings))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opening = asyncio.create_task(subjects.open_first(AFTER_PAGE))
+        yield
+        opening.cancel()
+
+    app = FastAPI(title="Dragoman inspector", docs_url=None, redoc_url=None, lifespan=lifespan, version=_version())
+    guard = Guard(app, context)
+    _add_state(app, context, guard)
+    add_inspector(app, context, subjects, example)
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Response:
+        return RedirectResponse("inspect/")
+
+    _tell_errors(app)
+    return guard
+
+
+def _tell_errors(app: FastAPI) -> None:
     for kind in (Exception, RequestError, HTTPException):
         app.add_exception_handler(kind, _told)
-    return guard
 
 
 def _version() -> str:

@@ -129,14 +129,19 @@ def clean(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def parsed(kind: type[Body], fields: Mapping[str, Any]) -> Body:
+def parsed(kind: type[Body], fields: Mapping[str, Any], *, numbers: Sequence[str] = ()) -> Body:
     """Return the fields of a request, checked.
+
+    Args:
+        kind: what the request is.
+        fields: of it.
+        numbers: names of fields that may be lists of numbers; they fail fast.
 
     Raises:
         RequestError: 422, one is missing, wrong or unknown.
     """
     for name, value in fields.items():  # before each of a million wrong ones is told
-        if isinstance(value, list) and not all(isinstance(one, str) for one in value):
+        if isinstance(value, list) and name not in numbers and not all(isinstance(one, str) for one in value):
             raise RequestError(422, "wrong_value", f"{name}: a list of texts is needed")
     try:
         return kind.model_validate(fields)

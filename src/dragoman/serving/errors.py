@@ -14,6 +14,8 @@ def interface_of(path: str) -> str:
         return "deepl"
     if path.startswith(libretranslate.PATHS):
         return "libretranslate"
+    if path.startswith("/inspect"):
+        return "inspector"
     return "page" if path == "/" or path.startswith("/static/") else "service"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
@@ -19,8 +20,10 @@ from dragoman.models.description import WEIGHTS, read_config
 from dragoman.serving.faults import RequestError
 from dragoman.serving.settings import ModelEntry, ServeSettings
 from dragoman.translation import Limits, Scheduler, Translator
-from dragoman.translation.adapted import Bases
 from dragoman.translation.checks import check_family
+
+if TYPE_CHECKING:
+    from dragoman.translation.adapted import Bases
 
 UNKNOWN = "und"  # the code of a language that nobody named
 LANGUAGES_BETWEEN = ("en",)  # tried first where a text goes through a third language
@@ -62,7 +65,7 @@ class ServedModel:
         scheduler: its searches, while it is open.
     """
 
-    def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings, bases: Bases) -> None:
+    def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings, bases: Callable[[], Bases]) -> None:
         config, _, languages = read_config(entry.path)
         check_family(entry.path, config.family)
         self.name, self.path, self.settings = name, entry.path, settings
@@ -106,7 +109,7 @@ class ServedModel:
                 self.path, device=how.device, engine=how.engine, precision=how.precision
             )
         else:
-            translator = self._bases.translator(self.path, self.adapter, placed)
+            translator = self._bases().translator(self.path, self.adapter, placed)
         limits = Limits(calls=4 * how.limits.requests, wait=min(8.0, how.limits.translate_seconds))
         scheduler = Scheduler(translator, limits, how.threads)
         scheduler.submit([" "]).future.result()  # whatever is built at the first call
@@ -134,6 +137,7 @@ class Registry:
 
     Args:
         settings: with the models.
+        may_be_empty: whether a service without models is one.
 
     Attributes:
         models: by name.
@@ -144,14 +148,20 @@ class Registry:
         ModelError: a directory holds no encoder-decoder.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
-        if not settings.models:
+    def __init__(self, settings: ServeSettings, *, may_be_empty: bool = False) -> None:
+        if not settings.models and not may_be_empty:
             raise ConfigError("there is no model to serve", hint="name model directories: dragoman serve runs/demo")
-        self.settings, self._bases = settings, Bases()
+        self.settings = settings
         self.models = self._made()
         self._room, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._retired: list[ServedModel] = []
         self.tasks: set[asyncio.Task[None]] = set()
+
+    @functools.cached_property
+    def _bases(self) -> Bases:
+        from dragoman.translation.adapted import Bases  # brings PyTorch, which models without adapters do without
+
+        return Bases()
 
     def _made(self) -> dict[str, ServedModel]:
         made: dict[str, ServedModel] = {}
@@ -159,7 +169,7 @@ class Registry:
             name = entry.name or _free_name(entry.adapter or entry.path, made)
             if name in made:
                 raise ConfigError("two models have the same name", found=name, hint="name one of them in --config")
-            made[name] = ServedModel(entry, name, self.settings, self._bases)
+            made[name] = ServedModel(entry, name, self.settings, lambda: self._bases)
         return made
 
     def pairs(self) -> list[tuple[str, str, Route]]:

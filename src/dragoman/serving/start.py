@@ -104,3 +104,34 @@ def app(
     from dragoman.serving.settings import make_settings
 
     return make_app([models] if isinstance(models, (str, Path)) else models, make_settings(config, settings or {}))
+
+
+def inspect_live(
+    models: Sequence[str | Path],
+    *,
+    port: int = 0,
+    device: str = "auto",
+    example: str | None = None,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the inspector's page to this machine until SIGTERM or SIGINT.
+
+    Args:
+        models: run or model directories of any family.
+        port: 0 takes a free one.
+        device: where models run.
+        example: the text that the page begins with.
+        on_ready: is told the address of the page as soon as it is there; else it is printed on standard error.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+        ModelError: a directory holds no model.
+        DragomanError: a package is missing (the extra `serve`).
+    """
+    check_installed()
+    from dragoman.serving.assembly import make_inspector
+    from dragoman.serving.server import run_server
+    from dragoman.serving.settings import make_settings
+
+    settings = make_settings(None, {"port": port, "log": "none"})
+    run_server(make_inspector(models, settings, device=device, example=example), on_ready)

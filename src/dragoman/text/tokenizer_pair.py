@@ -52,6 +52,14 @@ class TokenizerPair:
         return self.source is self.target and self.sound is None
 
     @property
+    def shares_ids(self) -> bool:
+        """Whether an id stands for the same token on both sides, also where each side cuts its texts in its own way."""
+        source, target = self.source, self.target
+        if self.joint or len(source) != len(target):
+            return self.joint
+        return source.pieces(range(len(source))) == target.pieces(range(len(target)))
+
+    @property
     def count_of_matches(self) -> int:
         """How many fuzzy matches a source is read with; 0 is none."""
         return 0 if self.matching is None else self.matching.count

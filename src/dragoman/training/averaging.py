@@ -19,7 +19,7 @@ from dragoman.models.description import load_tokenizers, save_tokenizers
 from dragoman.models.low_rank import LowRank
 from dragoman.models.pretrained import fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
-from dragoman.training.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
+from dragoman.runs.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
 from dragoman.training.merging import check_free, merge_loaded
 
 _UPDATES = "updates"

@@ -33,6 +33,7 @@ import torch
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared, plan_epoch
+from dragoman.distributed import world_size
 from dragoman.errors import ConfigError
 from dragoman.evaluation import fitting_metric
 from dragoman.models import build_model
@@ -164,7 +165,7 @@ def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
-    joint = data.tokenizers.joint
+    joint = data.tokenizers.shares_ids
     if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
@@ -246,7 +247,7 @@ def _choose_training(choices: _Choices, data: Prepared, tokens: int, epochs: int
     batch, and_longer = round(batch * longer), f", {longer:.1f} times as many for the matches" if longer > 1 else ""
     choices.choose("training", f"for some 150 updates an epoch, {bounds}{and_longer}", {"batch_tokens": batch})
     training = choices.config.training
-    updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate)))
+    updates = max(1, round(tokens * longer / ((training.batch_tokens or batch) * training.accumulate * world_size())))
     goes_on = training.init_from is not None
     least = LEAST_UPDATES if goes_on else 1000
     steps = max(least, epochs * updates)
@@ -283,7 +284,7 @@ def _limit_epochs(choices: _Choices, data: Prepared) -> None:
     training, lengths = choices.config.training, (data.train.source_lengths, data.train.target_lengths)
     assert training.max_epochs is not None
     assert training.batch_tokens is not None
-    accumulate, seed = training.accumulate, training.seed
+    accumulate, seed = training.accumulate * world_size(), training.seed
     plan = plan_epoch(*lengths, batch_tokens=training.batch_tokens, seed=seed, epoch=0, accumulate=accumulate)
     steps = max(1, math.ceil(training.max_epochs * len(plan) - 1e-9))
     made = [choice for choice in choices.made if choice.key == "training.max_steps"]

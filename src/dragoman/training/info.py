@@ -17,9 +17,9 @@ from dragoman.models import count_parameters, load_pretrained
 from dragoman.models.description import WEIGHTS, load_tokenizers, read_config
 from dragoman.nn import MaskedLM
 from dragoman.runs.bundling import CARD, needed_files
+from dragoman.runs.checkpoint import CHECKPOINTS, STATE, list_checkpoints
 from dragoman.runs.history import last_stamp
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.checkpoint import CHECKPOINTS, STATE, list_checkpoints
 from dragoman.training.lock import is_locked
 from dragoman.training.progress import Progress
 

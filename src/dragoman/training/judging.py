@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dragoman.config import TrainConfig
 from dragoman.data import Prepared
+from dragoman.distributed import ALONE
 from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
 from dragoman.training.averaging import ExponentialMovingAverage
@@ -53,6 +54,7 @@ class Judge:
         self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
         self.metric = config.validation.metric or "loss"
         self.best: Validation | None = None  # of this start of the run
+        self.world = ALONE
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
@@ -60,7 +62,7 @@ class Judge:
 
     def measure(self) -> Validation:
         """Validate the model as it is."""
-        return validate(self.model, self.data, self.config, self.autocast)
+        return validate(self.model, self.data, self.config, self.autocast, self.world)
 
     def judge(self, progress: Progress, stop: StopSignals, as_best: str = "best so far") -> bool:
         """Validate, keep the weights if they are the best so far, and say so, as `as_best`; whether they are.
@@ -72,7 +74,8 @@ class Judge:
         began = time.perf_counter()
         with self.evaluated():
             try:
-                with stop.interruptible():
+                # Of several processes none may leave: the others would wait for it.
+                with stop.interruptible() if self.world.size == 1 else nullcontext():
                     result = self.measure()
             except ModelError as error:
                 raise diverged(self.directory, "the model cannot be validated", error.message) from error

@@ -6,11 +6,14 @@ import fcntl
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from dragoman.errors import LockedError, SaveError
+from dragoman.errors import DragomanError, LockedError, SaveError
+from dragoman.files import make_directory
 
 
 class RunLock:
@@ -94,3 +97,18 @@ def is_locked(directory: Path) -> bool:
     finally:
         os.close(descriptor)  # and with it the lock
     return False
+
+
+@contextmanager
+def new_directory(directory: Path) -> Iterator[None]:
+    """Make a run directory; if the run is refused before anything was written to it, it goes again."""
+    there = directory.is_dir()
+    make_directory(directory)
+    try:
+        yield
+    except DragomanError:
+        with suppress(OSError):
+            if {one.name for one in directory.iterdir()} <= {RunLock.NAME} and not there:
+                (directory / RunLock.NAME).unlink(missing_ok=True)
+                directory.rmdir()
+        raise

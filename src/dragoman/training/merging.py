@@ -12,7 +12,7 @@ from dragoman.models import load_pretrained
 from dragoman.models.adapters import Adapter, load_adapter
 from dragoman.models.description import load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, save_config, save_weights
-from dragoman.training.checkpoint import CHECKPOINTS
+from dragoman.runs.checkpoint import CHECKPOINTS
 
 
 def merge(adapter: str | Path, out: str | Path, base: str | Path | None = None) -> Path:

@@ -43,6 +43,7 @@ class Progress:
         last_step: the last update as planned now, by steps or by time.
         changed_at: the update at which the plan was changed so that the rate had to follow; 0: never.
         rate_then: the learning rate of that update.
+        micro_batches: of each update, over all processes; 0: of a version that did not keep it.
         sums: losses since the last line of the log.
     """
 
@@ -66,6 +67,7 @@ class Progress:
     last_step: int = 0
     changed_at: int = 0
     rate_then: float = 0.0
+    micro_batches: int = 0
     sums: Sums = field(default_factory=Sums)
 
     @classmethod
@@ -90,10 +92,11 @@ class Attempts:
     Args:
         directory: what errors name.
         log: where failures are told.
+        writes: whether this process writes; if not, the first of them does, and here all goes well.
     """
 
-    def __init__(self, directory: Path, log: RunLog) -> None:
-        self._directory, self._log = directory, log
+    def __init__(self, directory: Path, log: RunLog, *, writes: bool = True) -> None:
+        self._directory, self._log, self._writes = directory, log, writes
         self._failures: Counter[str] = Counter()
 
     def write(self, what: str, write: Callable[[], object]) -> bool:
@@ -102,6 +105,8 @@ class Attempts:
         Raises:
             SaveError: it failed for the third time in a row.
         """
+        if not self._writes:
+            return True
         try:
             write()
         except (SaveError, OSError) as error:

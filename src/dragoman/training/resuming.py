@@ -21,8 +21,8 @@ from dragoman.config import (
 from dragoman.data import Prepared
 from dragoman.errors import ConfigError
 from dragoman.pace import duration
+from dragoman.runs.checkpoint import CHECKPOINTS
 from dragoman.text.lines import file_hash
-from dragoman.training.checkpoint import CHECKPOINTS
 from dragoman.training.markov import check_meant
 from dragoman.training.progress import Progress
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -13,12 +12,13 @@ from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, make_config, 
 from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
 from dragoman.data.extending import extend_tokenizers, with_tokens_of
+from dragoman.distributed import ALONE, join_world, was_restarted
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
 from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
 from dragoman.events import Finished
 from dragoman.fast import keep_few_products
-from dragoman.files import check_own_directory, make_directory, remove_temporaries
+from dragoman.files import check_own_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
@@ -26,20 +26,21 @@ from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
-from dragoman.runs.curves import draw_if_possible
-from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
-from dragoman.training.card import typed_command, write_card
-from dragoman.training.checkpoint import (
+from dragoman.runs.checkpoint import (
     CHECKPOINTS,
     clean_temporaries,
     newest_checkpoint,
 )
+from dragoman.runs.curves import draw_if_possible
+from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
+from dragoman.training.card import typed_command, write_card
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.finished import Run
+from dragoman.training.following import Lead, follow, leading
 from dragoman.training.from_base import check_shape, doubts, grown, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
 from dragoman.training.learned import base_again
-from dragoman.training.lock import RunLock
+from dragoman.training.lock import RunLock, new_directory
 from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
@@ -68,6 +69,15 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
     Raises:
         ConfigError, DataError, DivergenceError, SaveError, LockedError: as for `dragoman.train`.
     """
+    world = join_world(config.training.device, config.training.rank_timeout)
+    if not world.is_first:
+        return follow(config, world)
+    with leading(world) as lead:
+        return _lead(config, resume=resume or was_restarted(), quiet=quiet, watch=watch, lead=lead)
+
+
+def _lead(config: TrainConfig, *, resume: bool, quiet: bool, watch: Watch | None, lead: Lead) -> Run:
+    """What the first process does, which is all there is to do where it is alone."""
     directory = Path(config.out)
     given_files = set(file_keys()) & config.data.given
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
@@ -90,7 +100,7 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
             check_effects(config)
     for name in (CHECKPOINTS, HYPOTHESES, BOARD, "data"):
         check_own_directory(directory / name)
-    with _run_directory(directory), RunLock(directory):
+    with new_directory(directory), RunLock(directory):
         remove_temporaries(directory)
         config = reconciled(config, directory, resume=resume)
         with RunLog(directory, quiet=quiet, tensorboard=config.training.tensorboard, watch=watch) as log:
@@ -98,7 +108,7 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
                 log.line(f"there is no run in {directory} to go on with: a new one begins")
             try:
                 with StopSignals(quiet=quiet) as stop:
-                    run = _Session(config, directory, log, given_files, stop).train()
+                    run = _Session(config, directory, log, given_files, stop, lead).train()
                 if watch is not None:
                     watch.tell(Finished(run.progress.step, directory, run.progress.finished))
                 return run
@@ -108,31 +118,19 @@ def train_config(config: TrainConfig, *, resume: bool = False, quiet: bool = Fal
                 raise
 
 
-@contextmanager
-def _run_directory(directory: Path) -> Iterator[None]:
-    """Make a run directory; if it is refused before anything was written to it, it goes again."""
-    there = directory.is_dir()
-    make_directory(directory)
-    try:
-        yield
-    except DragomanError:
-        with suppress(OSError):
-            if {one.name for one in directory.iterdir()} <= {RunLock.NAME} and not there:
-                (directory / RunLock.NAME).unlink(missing_ok=True)
-                directory.rmdir()
-        raise
-
-
 class _Session:
     """One start of a training: everything between the settings and the trainer."""
 
     def __init__(
-        self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str], stop: StopSignals
+        self, config: TrainConfig, directory: Path, log: RunLog, given_files: set[str], stop: StopSignals, lead: Lead
     ) -> None:
         self.config, self.directory, self.log, self.given_files, self.stop = config, directory, log, given_files, stop
+        self.lead = lead
         self.began = time.perf_counter()
         self.most: int | None = None  # updates, if there were time
         self.start: Path | None = None  # the model to start from
+        self.newest: Path | None = None  # the checkpoint to go on from, and the updates planned then
+        self.planned: int | None = None
 
     def train(self) -> Run:
         """From the settings to the end of training, or to a signal."""
@@ -159,12 +157,13 @@ class _Session:
         device = choose_device(self.config.training.device)
         keep_few_products()  # before the first product, which tells the device's speed
         clean_temporaries(self.directory / CHECKPOINTS)
-        newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
+        newest = self.newest = newest_checkpoint(self.directory / CHECKPOINTS, self.log.line)
         if newest is None:
             self._check_untrained()
         start = self.start = self._start() if newest is None else None
         data = self._prepared() if newest else self._prepare(start)
-        planned = None if newest is None else make_config(read_toml(self.directory / SETTINGS_FILE)).training.max_steps
+        if newest is not None:
+            self.planned = make_config(read_toml(self.directory / SETTINGS_FILE)).training.max_steps
         given, fresh = self.config, not (self.directory / SETTINGS_FILE).exists()
         self._complete(data, device, start, newest)
         if fresh:  # what was chosen may have left something that was given without an effect
@@ -176,7 +175,7 @@ class _Session:
             for warning in doubts(data, self.config):
                 self.log.line(f"warning: {warning}")
         else:
-            self._restore(trainer, newest, planned)
+            self._restore(trainer, newest, self.planned)
             if trainer.progress.finished and (self.directory / CARD).exists():
                 self.log.line(f"finished already, after {trainer.progress.step:,} updates")
                 if self.config.training.datastore and not (self.directory / DATASTORE).exists():
@@ -200,6 +199,7 @@ class _Session:
         if progress.finished:
             return
         (self.directory / DATASTORE).unlink(missing_ok=True)  # its weights are about to change
+        self.lead.start(trainer, self.newest, self.planned, judges_base=self.start is not None)
         began = time.perf_counter()
         if self.start is not None:
             trainer.judge_base(self.stop)
@@ -214,6 +214,9 @@ class _Session:
         ended, stop = False, self.stop
         if not progress.finished:
             trainer.run(stop)
+            progress = trainer.progress
+        self.lead.leave()
+        trainer.judge.world = ALONE
         if progress.finished:
             with suppress(StopError), stop.interruptible():
                 self._finish(trainer)
@@ -311,7 +314,7 @@ class _Session:
         if self.config.training.max_minutes is not None and (self.most or 0) > (self.config.training.max_steps or 0):
             seconds = 60 * self.config.training.max_minutes
         shared = config_hash(self.config, data.key)
-        trainer = Trainer(model.to(device), data, self.config, self.directory, self.log, shared)
+        trainer = Trainer(model.to(device), data, self.config, self.directory, self.log, shared, self.lead.world)
         self.log.line(
             f"{trainer.learner.told()} on {device}; up to {self.config.training.max_steps:,} updates, "
             f"about {duration(seconds)} unless it stops earlier"

@@ -1,8 +1,8 @@
 """One update's loss and gradients: independent of how the update is split.
 
 An update is a list of micro-batches. Each one's summed loss is divided by the number of labels of the whole update,
-so that accumulation, padding and the number of ranks do not change the gradient: with several ranks, each would run
-its own micro-batches with the global count and the gradients would be summed (an all-reduce) afterwards.
+so that accumulation, padding and the number of ranks do not change the gradient: each rank runs its own micro-batches
+with the global count, and the gradients are summed over ranks (`gradients`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import nn
 
 from dragoman.config import TrainingConfig
 from dragoman.data import Batch, TextBatch
@@ -24,7 +25,7 @@ from dragoman.nn import CausalLM, MaskedLM, Transformer
 
 @dataclass
 class Sums:
-    """What is summed over micro-batches, updates and, some day, ranks."""
+    """What is summed over micro-batches, updates and ranks."""
 
     loss: float = 0.0
     nll: float = 0.0
@@ -37,6 +38,13 @@ class Sums:
         """Add another part."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+    @classmethod
+    def of(cls, values: Sequence[float], *, updates: int) -> Sums:
+        """Return sums of these numbers, in the order of the fields, and so many updates."""
+        loss, nll, *counts = values
+        correct, labels, source_tokens = (round(value) for value in counts[:3])
+        return cls(loss, nll, correct, labels, source_tokens, updates)
 
 
 def batch_loss(
@@ -72,6 +80,31 @@ def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextM
     return nullcontext()
 
 
+class BatchLoss(nn.Module):
+    """The loss of a micro-batch as a module, which is what PyTorch spreads over processes.
+
+    Args:
+        model: of any family.
+        hidden: stands for `module_hidden`, e.g. compiled.
+    """
+
+    def __init__(self, model: Transformer | CausalLM | MaskedLM, hidden: Hidden | None = None) -> None:
+        super().__init__()
+        self.model, self._hidden = model, hidden
+
+    def forward(self, batch: Batch | TextBatch, smoothing: float, r_drop: float) -> LossSums:
+        """Return what `batch_loss` does."""
+        return batch_loss(self.model, batch, smoothing, self._hidden, r_drop=r_drop)
+
+
+def _one_by_one(
+    own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]
+) -> LossSums:
+    part = forward()
+    backward(part)
+    return part
+
+
 def accumulate_gradients(
     model: Transformer | CausalLM | MaskedLM,
     batches: Sequence[Batch | TextBatch],
@@ -82,6 +115,9 @@ def accumulate_gradients(
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     hidden: Hidden | None = None,
+    learner: nn.Module | None = None,
+    weight: float = 1.0,
+    attempt: Callable[..., LossSums | None] = _one_by_one,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
@@ -94,12 +130,27 @@ def accumulate_gradients(
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
         hidden: stands for `module_hidden`, e.g. compiled.
+        learner: stands for `BatchLoss(model, hidden)`: wrapped so that gradients are summed over ranks.
+        weight: of the gradients; with 0 nothing is counted either.
+        attempt: runs a micro-batch (its number, whether it is the last, forward, backward); None if that failed.
     """
-    sums = Sums(updates=1)
+    learner = learner or BatchLoss(model, hidden)
+    found: list[tuple[LossSums, Batch | TextBatch]] = []
     for micro, batch in enumerate(batches):
-        before(micro)
-        with autocast():
-            part = batch_loss(model, batch, smoothing, hidden, r_drop=r_drop)
-        torch.autograd.backward(part.loss / labels)
-        sums.add(Sums(float(part.loss.detach()), part.nll, part.correct, part.count, batch.source_tokens))
+        last = micro == len(batches) - 1
+
+        def forward(micro: int = micro, batch: Batch | TextBatch = batch) -> LossSums:
+            before(micro)
+            with autocast():
+                return learner(batch, smoothing, r_drop)
+
+        def backward(part: LossSums) -> None:
+            torch.autograd.backward(part.loss * (weight / labels) if weight != 1 else part.loss / labels)
+
+        part = attempt(micro, last, forward, backward)
+        if part is not None and weight:
+            found.append((part, batch))
+    sums = Sums(updates=1)
+    for part, batch in found:
+        sums.add(Sums(float(part.loss.detach()), float(part.nll), int(part.correct), part.count, batch.source_tokens))
     return sums

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ import torch
 from dragoman.config import DecodingConfig, TrainConfig
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, collate, collate_causal, collate_masked, eval_batches
 from dragoman.data.masking import FIRST_PIECE
+from dragoman.distributed import ALONE, World
 from dragoman.engines import ModuleEngine
 from dragoman.evaluation import Metric, Score, score
 from dragoman.language import Completer
@@ -65,8 +66,8 @@ class Task(Protocol):
         """Return the batch of some rows in an epoch, a pure function; epoch None is validation, always the same."""
         ...
 
-    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
-        """Return what the model, in evaluation mode, makes of the held-out sequences."""
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig, world: World = ALONE) -> Outputs:
+        """Return what the model, in evaluation mode, makes of the held-out sequences; processes may share the work."""
         ...
 
 
@@ -103,20 +104,24 @@ class Translating:
         """Return framed source and target; validation is always left to right, so that losses mean the same."""
         return collate(store, rows) if epoch is None else collate(store, rows, self.directions)
 
-    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig, world: World = ALONE) -> Outputs:
         """Return the translations of (at most `validation.max_sentences`) held-out sources, scored."""
         assert isinstance(model, Transformer)
         options, most = _search(config), config.validation.max_sentences
         languages = Languages(source=config.data.source_language, target=config.data.target_language)
         both = Direction.RIGHT_TO_LEFT in self.directions
         translator = Translator([model], data.tokenizers, options, languages, precision="float32", right_to_left=both)
-        found = translator.translate_with(data.dev_inputs(most), options)
-        lines = [one.text for one in found]
+
+        def translated(sources: list[Any]) -> list[tuple[str, bool]]:
+            return [(one.text, one.finished) for one in translator.translate_with(sources, options)]
+
+        found = world.split(data.dev_inputs(most), translated)
+        lines = [text for text, _ in found]
         bleu = dev_bleu(config)
         names = [name for name in self.metrics if name != "loss"]
         metrics = [bleu if name == bleu.name else Metric(name, bleu.language) for name in names]
         scores = score(lines, data.dev_target[:most], metrics=metrics, bootstrap=0)
-        return Outputs(lines, scores, sum(not one.finished for one in found))
+        return Outputs(lines, scores, sum(not finished for _, finished in found))
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class Continuing:
         """Return lines, framed."""
         return collate_causal(store, rows)
 
-    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig, world: World = ALONE) -> Outputs:
         """Return first halves of some held-out lines, each with a TAB and how the model goes on."""
         assert isinstance(model, CausalLM)
         options = _search(config)
@@ -162,7 +167,7 @@ class Filling:
         key = seed_of() if epoch is None else seed_of(self.seed, epoch)
         return collate_masked(store, rows, key=key, vocabulary=self.vocabulary)
 
-    def outputs(self, model: Model, data: Prepared, config: TrainConfig) -> Outputs:
+    def outputs(self, model: Model, data: Prepared, config: TrainConfig, world: World = ALONE) -> Outputs:
         """Return held-out lines as the model read them, in pieces, each with a TAB and the line it made of them."""
         assert isinstance(model, MaskedLM)
         assert config.training.batch_tokens is not None

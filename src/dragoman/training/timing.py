@@ -13,7 +13,7 @@ from dragoman.fast import keep_memory
 from dragoman.models import build_model
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
-from dragoman.training.checkpoint import load_checkpoint
+from dragoman.runs.checkpoint import load_checkpoint
 from dragoman.training.defaults import Choice, complete
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress

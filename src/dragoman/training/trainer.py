@@ -17,23 +17,24 @@ from torch import Tensor, nn
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
 from dragoman.data.mixing import Mixing
+from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
-from dragoman.fast import keep_memory, module_hidden, training_hidden
+from dragoman.fast import keep_memory
 from dragoman.models.pretrained import WEIGHTS
 from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
 from dragoman.planning import LONG, TimePlan, cheaper_plans
+from dragoman.runs.checkpoint import CHECKPOINTS, load_checkpoint, prune, save_checkpoint
 from dragoman.training.averaging import ExponentialMovingAverage
-from dragoman.training.checkpoint import load_checkpoint, prune, save_checkpoint
+from dragoman.training.gradients import Gradients
 from dragoman.training.judging import Judge
 from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Clock, Progress, diverged
-from dragoman.training.seeding import seed_all
 from dragoman.training.signals import StopError, StopSignals
-from dragoman.training.step import Sums, accumulate_gradients, autocast
+from dragoman.training.step import Sums, autocast
 from dragoman.training.tasks import Model, task_of
 
 MAX_SKIPPED_IN_A_ROW = 10
@@ -44,7 +45,7 @@ FEW_UPDATES, FEW_SECONDS = 10, 10.0
 
 
 class Trainer:
-    """Trains one model in one process.
+    """Trains one model, in one process or as one of several that do the same.
 
     Args:
         model: of any family, on its device.
@@ -53,16 +54,24 @@ class Trainer:
         directory: the run directory.
         log: where progress is told.
         config_hash: of the settings that resuming must share.
+        world: the processes; only the first one writes.
     """
 
     def __init__(
-        self, model: Model, data: Prepared, config: TrainConfig, directory: Path, log: RunLog, config_hash: str
+        self,
+        model: Model,
+        data: Prepared,
+        config: TrainConfig,
+        directory: Path,
+        log: RunLog,
+        config_hash: str,
+        world: World = ALONE,
     ) -> None:
         self.model, self.data, self.config = model, data, config
         self.directory, self.log, self.config_hash = directory, log, config_hash
-        self.settings = config.training
+        self.settings, self.world = config.training, world
         self.device = next(model.parameters()).device
-        self.learner = Learner(model, config)
+        self.learner = Learner(model, config, world.size)
         self.optimizer = make_optimizer(self.learner.module, self.settings)
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
@@ -71,21 +80,20 @@ class Trainer:
         self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
         if note := doubt_draws(self.settings):
             log.line(f"warning: {note}")
-        self.task, self.attempts = task_of(config), Attempts(directory, log)
+        self.task, self.attempts = task_of(config), Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
-        self.saved = 0
+        self.judge.world = world
+        self.saved, self.stops = 0, False
         self.time: TimePlan | None = None
         self._told = self._began = 0.0
         self._started_at: tuple[int, float] | None = None
-        self.hidden = training_hidden(model)
-        if self.settings.compile:
-            self.hidden = torch.compile(functools.partial(module_hidden, model), dynamic=True)
+        self.gradients = Gradients(model, self.task, self.settings, world, autocast=self.autocast, report=log.line)
 
     @property
     def checkpoints(self) -> Path:
         """Where checkpoints lie."""
-        return self.directory / "checkpoints"
+        return self.directory / CHECKPOINTS
 
     @property
     def last_step(self) -> int:
@@ -147,6 +155,7 @@ class Trainer:
         assert self.settings.max_steps is not None
         self.progress.limit = self.settings.max_steps
         self.progress.last_step = self.last_step
+        self.progress.micro_batches = self.progress.micro_batches or self.settings.accumulate * self.world.size
         self.model.train()
         if self.device.type == "cpu":
             keep_memory()
@@ -155,17 +164,26 @@ class Trainer:
         started = self._began - self.progress.seconds
         self._started_at = (self.progress.step, self._began)
         since = Clock(self.progress.sums)
+        self._agree(stop)
         if self.progress.step:
             self._pause(stop)  # a validation that a signal prevented, or an end that a smaller budget brings
         for batches in self._updates():
-            if self.progress.finished or stop.received is not None:
+            if self.progress.finished or self.stops:
                 break
             self.learn(batches)
             self.progress.seconds = time.perf_counter() - started
             self._mend()
             self._tell(since)
+            self._agree(stop)
             self._pause(stop)
         self.log.end_progress()
+
+    def _agree(self, stop: StopSignals) -> None:
+        """Take over where the first process stands; all stop when one is asked to."""
+        self.stops = stop.received is not None
+        if self.world.size > 1:
+            self.progress, self.time = self.world.share((self.progress, self.time))
+            self.stops = self.world.total([float(self.stops)])[0] > 0
 
     def _mend(self) -> None:
         """Keep to the time where the machine has become slower or faster than planned; tell of a plan that is long."""
@@ -197,51 +215,33 @@ class Trainer:
 
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
-        assert self.settings.batch_tokens is not None
-        store = self.stores.of(epoch)
-        return plan_epoch(
-            store.source_lengths,
-            store.target_lengths,
-            batch_tokens=self.settings.batch_tokens,
-            seed=self.settings.seed,
-            epoch=epoch,
-            accumulate=self.settings.accumulate,
-            rows=self.mixing.rows(epoch),
-        )
+        store, settings = self.stores.of(epoch), self.settings
+        assert settings.batch_tokens is not None
+        lengths, rows = (store.source_lengths, store.target_lengths), self.mixing.rows(epoch)
+        each, seed = self.progress.micro_batches or settings.accumulate * self.world.size, settings.seed
+        budget = settings.batch_tokens
+        return plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""
         progress = self.progress
         step = progress.step + 1
         store = self.stores.of(progress.epoch)
-        batches = [self.task.batch(store, rows, progress.epoch).to(self.device) for rows in micro_batches]
-        labels = sum(batch.target_tokens for batch in batches)
         self.optimizer.zero_grad(set_to_none=True)
-        sums = accumulate_gradients(
-            self.model,
-            batches,
-            labels,
-            smoothing=self.settings.label_smoothing or 0.0,
-            r_drop=self.settings.r_drop if step > self.settings.r_drop_after else 0.0,
-            before=functools.partial(self._seed, progress.epoch, progress.update),
-            autocast=self.autocast,
-            hidden=self.hidden,
-        )
+        r_drop = self.settings.r_drop if step > self.settings.r_drop_after else 0.0
+        sums = self.gradients.add(store, micro_batches, epoch=progress.epoch, update=progress.update, r_drop=r_drop)
         self.learner.take_gradients()
         norm = float(nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip_norm or math.inf))
         self.gradient_norm = norm
         if math.isfinite(sums.loss) and math.isfinite(norm):
             self._descend(step)
             progress.sums.add(sums)
-            progress.labels += labels
+            progress.labels += sums.labels
             progress.skipped_in_a_row = 0
         else:
             self._skip(step, sums.loss, norm, micro_batches)
         progress.step = step
         progress.update += 1
-
-    def _seed(self, epoch: int, update: int, micro: int) -> None:
-        seed_all(self.settings.seed, epoch, update, micro, 0)
 
     def _descend(self, step: int) -> None:
         for group in self.optimizer.param_groups:
@@ -336,7 +336,7 @@ class Trainer:
         step = progress.step
         self.log.advance(step)
         better = False
-        if stop.received is None and progress.validated != step and (self.is_over() or self._validates(every)):
+        if not self.stops and progress.validated != step and (self.is_over() or self._validates(every)):
             self._check_finite()
             began = time.perf_counter()
             with suppress(StopError):  # the step is then validated when the run goes on
@@ -348,7 +348,7 @@ class Trainer:
             self._tell_time()
             if self.time is not None and self.time.is_up(progress.seconds):
                 progress.last_step = step  # it ended here: the same command again finds it finished
-        due = step % (self.settings.save_every or every) == 0 or progress.finished or stop.received is not None
+        due = step % (self.settings.save_every or every) == 0 or progress.finished or self.stops
         # Checkpoints by time alone would be among those that average_last takes, which go by updates.
         if not self.saved and not self.settings.average_last and time.perf_counter() - self._began >= UNSAVED:
             due = True

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from dragoman.config import TrainConfig
-from dragoman.data import Prepared, TokenStore, eval_batches
+from dragoman.data import Batch, Prepared, TextBatch, TokenStore, eval_batches
+from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.evaluation.metrics import Metric, count_tokens, measure, short_references
 from dragoman.training.search import searches_beams
@@ -129,6 +130,7 @@ def teacher_forced(
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     *,
     most: int | None = None,
+    world: World = ALONE,
 ) -> Sums:
     """Return teacher-forced sums over a store, without label smoothing; the model must be in evaluation mode.
 
@@ -139,18 +141,26 @@ def teacher_forced(
         batch_tokens: of a batch, as in training.
         autocast: makes the context that chooses the precision.
         most: so many pairs at most, from all over the store.
+        world: the processes that share the batches.
     """
     device = next(model.parameters()).device
     sums = Sums()
     rows = np.linspace(0, len(store) - 1, min(len(store), most or len(store))).astype(np.int64)
     lengths = store.source_lengths[rows], store.target_lengths[rows]
+
+    def measured(batches: list[np.ndarray]) -> list[Sums]:
+        return [_batch_sums(model, task.batch(store, rows[chosen], None).to(device), autocast) for chosen in batches]
+
     with torch.no_grad():
-        for chosen in eval_batches(*lengths, batch_tokens=batch_tokens):
-            batch = task.batch(store, rows[chosen], None).to(device)
-            with autocast():
-                part = batch_loss(model, batch, 0.0)
-            sums.add(Sums(float(part.loss), float(part.nll), int(part.correct), part.count, batch.source_tokens, 1))
+        for part in world.split(eval_batches(*lengths, batch_tokens=batch_tokens), measured):
+            sums.add(part)
     return sums
+
+
+def _batch_sums(model: Model, batch: Batch | TextBatch, autocast: Callable[[], AbstractContextManager[object]]) -> Sums:
+    with autocast():
+        part = batch_loss(model, batch, 0.0)
+    return Sums(float(part.loss), float(part.nll), int(part.correct), part.count, batch.source_tokens, 1)
 
 
 def validate(
@@ -158,17 +168,21 @@ def validate(
     data: Prepared,
     config: TrainConfig,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
+    world: World = ALONE,
 ) -> Validation:
-    """Validate: loss over the dev set and some training pairs, and the dev set's outputs, scored if it can be."""
+    """Validate: loss over the dev set and some training pairs, and the dev set's outputs, scored if it can be.
+
+    Several processes share the work, and each gets the whole result.
+    """
     task = task_of(config)
     was_training = model.training
     model.eval()
     assert config.training.batch_tokens is not None
     tokens, most = config.training.batch_tokens, min(len(data.dev), MOST_TRAINING_PAIRS)
-    sums = teacher_forced(model, data.dev, task, tokens, autocast)
-    training = teacher_forced(model, data.train, task, tokens, autocast, most=most)
+    sums = teacher_forced(model, data.dev, task, tokens, autocast, world=world)
+    training = teacher_forced(model, data.train, task, tokens, autocast, most=most, world=world)
     with autocast():
-        outputs = task.outputs(model, data, config)
+        outputs = task.outputs(model, data, config, world)
     model.train(was_training)
     return Validation(
         loss=sums.nll / max(1, sums.labels),

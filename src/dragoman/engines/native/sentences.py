@@ -96,9 +96,8 @@ class Wanted:
 
 
 def _numbers(options: DecodingConfig) -> tuple[float, int, int, int, int, int, int, int]:
-    kinds = (
-        FORMULAS.index(options.length_penalty_formula), ENDS.index(options.end_at_limit), int(options.early_stopping),
-    )  # fmt: skip
+    formula, end = FORMULAS.index(options.length_penalty_formula), ENDS.index(options.end_at_limit)
+    kinds = (formula, end, int(options.beam_early_stopping))
     lengths = min(options.min_length, MOST), min(options.no_repeat_ngram, MOST)
     return options.length_penalty, options.beam_size, options.n_best, *lengths, *kinds
 

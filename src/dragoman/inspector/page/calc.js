@@ -1,7 +1,7 @@
 /* How a number came to be, computed again from its operands: lines to read, terms to sum, and the result to compare. */
 
 import { num } from "./dom.js";
-import { t } from "./texts.js";
+import { formulaOf, nameOf, t } from "./texts.js";
 
 const line = (label, value) => ({ label, value });
 
@@ -13,22 +13,52 @@ export function dot(one, other) {
 
 const terms = (title, one, other, names, most = Infinity) => ({ title, one, other, names, most });
 
+/** Of so many heads, how much each lowers a score per step of distance (ALiBi). */
+export function alibiSlopes(heads) {
+  const lower = 2 ** Math.floor(Math.log2(heads));
+  const slopes = Array.from({ length: lower }, (_, at) => 2 ** (-8 * (at + 1) / lower));
+  for (let head = 1; head < 2 * (heads - lower); head += 2) slopes.push(2 ** (-4 * head / lower));
+  return slopes;
+}
+
+/** What positions bring into a score: {lines, other: the vector that meets the query, added, known}. */
+function positionsIn(trace, path, head, query, key, k) {
+  const { scores, query: q } = trace.attention(path);
+  const plain = { lines: [], other: k, added: 0, known: true };
+  if (trace.record.model.positions === "alibi" && !path.endsWith("cross_attention")) {
+    const slope = alibiSlopes(q.shape[1])[head];
+    const added = -slope * Math.abs(query - key);
+    return { ...plain, lines: [line(t("alibiAdds", num(slope, 5), Math.abs(query - key)), num(added, 5))], added };
+  }
+  if (!scores.parameters.length) return plain;
+  const table = trace.array(scores.parameters[0]);
+  if (!table || table.shape.length !== 2 || table.shape[1] !== k.length) return { ...plain, known: false };
+  const most = (table.shape[0] - 1) / 2;
+  const distance = Math.min(most, Math.max(-most, key - query));
+  const a = trace.row(scores.parameters[0], distance + most);
+  return { ...plain, lines: [line(t("relativeAdds", distance), "")], other: k.map((value, at) => value + a[at]), slack: table.half, relative: true };
+}
+
 /** The dot product of a query and a key, and the score it becomes. */
 export function scoreOf(trace, path, head, query, key, root = true) {
   const { query: q, key: k, scores } = trace.attention(path);
   const one = q?.array ? trace.row(q.array, head, query) : null;
-  const other = k?.array ? trace.row(k.array, head, key) : null;
+  const own = k?.array ? trace.row(k.array, head, key) : null;
   const traced = trace.at(scores.array, head, query, key);
-  if (!one || !other) return { lines: [line(t("scores"), num(traced, 5))], traced };
+  if (!one || !own) return { lines: [line(t("scores"), num(traced, 5))], traced };
+  const positions = positionsIn(trace, path, head, query, key, own);
+  const other = positions.other;
   const product = dot(one, other);
   const width = Math.sqrt(one.length);
-  const lines = [line("q · k", num(product, 5))];
-  // Relative positions and ALiBi add to the product what its operands do not tell.
-  const enters = scores.parameters.length > 0 || trace.record.model.positions === "alibi";
-  if (enters) lines.push(line(t("entersScores", num(traced * width - product, 5)), ""));
-  const whole = enters ? traced * width : product;
-  if (root) lines.push(line(t("scaled", num(width)), num(whole / width, 5)));
-  return { lines, terms: terms(t("dot"), one, other, ["q", "k"]), computed: enters ? undefined : whole / width, traced, product };
+  const lines = [line(positions.relative ? "q · (k + a)" : "q · k", num(product, 5))];
+  if (positions.relative) lines.push(...positions.lines);
+  if (!positions.known) lines.push(line(t("entersScores", num(traced * width - product, 5)), ""));
+  const scaled = root ? product / width : product;
+  if (root) lines.push(line(t("scaled", num(width)), num(scaled, 5)));
+  if (positions.added) lines.push(...positions.lines, line(t("scores"), num(scaled + positions.added, 5)));
+  const computed = root && positions.known ? scaled + positions.added : undefined;
+  const names = ["q", positions.relative ? "k + a" : "k"];
+  return { lines, terms: terms(t("dot"), one, other, names), computed, traced, product, slack: positions.slack ? slackOf(one, other) / width : 0 };
 }
 
 /** Softmax of one row of scores; what the mask hides gets exactly 0. */
@@ -112,16 +142,28 @@ function linearOf(trace, node, head, row, column) {
   const product = dot(x, w);
   const lines = [line("x · W", num(product, 5))];
   if (b !== undefined) lines.push(line(`+ b = + ${num(b, 5)}`, num(product + b, 5)));
-  // Rotary positions turn queries and keys after the map; what the page has is the number before.
-  const turned = trace.record.model.positions.startsWith("rotary") && /\.(query|key)$/u.test(node.id);
-  if (turned) {
-    return { lines: [...lines, line(t("turned"), num(traced, 5))], terms: terms("x · W", x, w, ["x", "W"], 16), traced };
+  // Rotary positions turn pairs of columns of queries and keys after the map.
+  if (trace.record.model.positions.startsWith("rotary") && /\.(query|key)$/u.test(node.id) && node.formula.includes("rotat")) {
+    const mapped = (other) => dot(x, trace.row(node.parameters[0], at + other)) + (node.parameters[1] ? trace.array(node.parameters[1]).data[at + other] : 0);
+    const odd = column % 2;
+    const [even, next] = odd ? [mapped(-1), mapped(0)] : [mapped(0), mapped(1)];
+    const angle = row / 10000 ** ((column - odd) / node.shape.at(-1));
+    const computed = odd ? even * Math.sin(angle) + next * Math.cos(angle) : even * Math.cos(angle) - next * Math.sin(angle);
+    const turn = odd ? `${num(even)} · sin ${num(angle)} + ${num(next)} · cos ${num(angle)}` : `${num(even)} · cos ${num(angle)} − ${num(next)} · sin ${num(angle)}`;
+    return { lines: [...lines, line(t("turned"), ""), line(turn, num(computed, 5))], terms: terms("x · W", x, w, ["x", "W"], 16), computed, traced, slack: weight.half ? 2 * slackOf(x, w) : 0 };
   }
-  return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced };
+  return { lines, terms: terms("x · W", x, w, ["x", "W"], 16), computed: product + (b ?? 0), traced, slack: weight.half ? slackOf(x, w) : 0 };
+}
+
+/** How far rounding of W to half precision may take a sum of products. */
+function slackOf(x, w) {
+  let sum = 0;
+  for (let at = 0; at < x.length; at++) sum += Math.abs(x[at] * w[at]);
+  return sum * 2 ** -11;
 }
 
 function addOf(trace, node, row, column) {
-  const parts = node.inputs.map((id) => trace.node(id)).filter((from) => from?.array).map((from) => [from.id, trace.at(from.array, row, column)]);
+  const parts = node.inputs.map((id) => trace.node(id)).filter((from) => from?.array).map((from) => [nameOf(from), trace.at(from.array, row, column)]);
   if (parts.length < 2 || parts.some(([, value]) => value === null)) return null;
   return { lines: parts.map(([id, value], at) => line(`${at ? "+ " : ""}${id}`, num(value, 5))), computed: parts.reduce((sum, [, value]) => sum + value, 0), traced: trace.at(node.array, row, column) };
 }
@@ -135,23 +177,28 @@ function embedOf(trace, node, row, column) {
   }
   const ids = trace.node(node.inputs[0])?.picked;
   const value = ids && trace.array(node.parameters[0]) ? trace.at(node.parameters[0], ids[row], column) : undefined;
-  return value === undefined ? { lines: [line(t("noParameters"), "")], traced } : { lines: [line(`E[${ids[row]}, ${column}]`, num(value, 5))], computed: value, traced };
+  return value === undefined ? { lines: [line(t("noParameters"), "")], traced } : { lines: [line(`E[${ids[row]}, ${column}]`, num(value, 5))], computed: value, traced, slack: trace.array(node.parameters[0]).half ? Math.abs(value) * 2 ** -11 : 0 };
 }
 
 function positionOf(trace, node, row, column) {
   const traced = trace.at(node.array, row, column);
-  if (trace.record.model.positions !== "interleaved") return { lines: [line(node.formula, num(traced, 5))], traced };
+  const { positions } = trace.record.model;
+  const layout = { interleaved: [Math.floor(column / 2), column % 2], concatenated: [column % (node.shape.at(-1) / 2), Math.floor(column / (node.shape.at(-1) / 2))] }[positions];
   const width = node.shape.at(-1);
-  const angle = row / 10000 ** ((column - (column % 2)) / width);
-  const wave = column % 2 ? "cos" : "sin";
+  if (!layout || width % 2) return { lines: [line(formulaOf(node), num(traced, 5))], traced };
+  // Some systems count positions from 1.
+  const first = trace.record.what_if?.convention === "lsdefine" ? 1 : 0;
+  const [pair, cosine] = layout;
+  const angle = (row + first) / 10000 ** (2 * pair / width);
+  const wave = cosine ? "cos" : "sin";
   const computed = Math[wave](angle);
-  return { lines: [line(`${wave}(${row} / 10000^(${column - (column % 2)}/${width})) = ${wave}(${num(angle, 5)})`, num(computed, 5))], computed, traced };
+  return { lines: [line(`${wave}(${row + first} / 10000^(${2 * pair}/${width})) = ${wave}(${num(angle, 5)})`, num(computed, 5))], computed, traced };
 }
 
 function activationOf(trace, node, row, column) {
   const x = trace.at(trace.node(node.inputs[0]).array, row, column);
   const traced = trace.at(node.array, row, column);
-  if (trace.record.model.config.activation !== "relu" || node.inputs.length > 1) return { lines: [line(`x [${column}]`, num(x, 5)), line(node.formula, num(traced, 5))], traced };
+  if (trace.record.model.config.activation !== "relu" || node.inputs.length > 1) return { lines: [line(`x [${column}]`, num(x, 5)), line(formulaOf(node), num(traced, 5))], traced };
   return { lines: [line(`max(0, ${num(x, 5)})`, num(Math.max(0, x), 5))], computed: Math.max(0, x), traced };
 }
 
@@ -159,7 +206,7 @@ function passedOf(trace, node, row, column) {
   const from = trace.node(node.inputs[0]);
   if (!from?.array || from.shape.length !== node.shape.length) return null;
   const computed = trace.at(from.array, row, column);
-  return { lines: [line(from.id, num(computed, 5))], computed, traced: trace.at(node.array, row, column) };
+  return { lines: [line(nameOf(from), num(computed, 5))], computed, traced: trace.at(node.array, row, column) };
 }
 
 /** How the number at a place of a stage was computed; null where the page cannot say. */

@@ -31,16 +31,18 @@ export function safetensors(bytes) {
   const header = JSON.parse(DECODE.decode(bytes.subarray(8, 8 + size)));
   const start = 8 + size;
   const decoded = new Map();
-  return (name) => {
+  const read = (name) => {
     if (decoded.has(name)) return decoded.get(name);
     const told = Object.hasOwn(header, name) ? header[name] : null;
     if (!told?.dtype) return null;
     const [from, to] = told.data_offsets;
     const data = READERS[told.dtype](bytes.slice(start + from, start + to).buffer);
-    const array = { data, shape: told.shape };
+    const array = { data, shape: told.shape, half: told.dtype === "F16" };
     decoded.set(name, array);
     return array;
   };
+  read.told = header.__metadata__ ?? {};
+  return read;
 }
 
 export class Trace {
@@ -121,10 +123,26 @@ export class Trace {
   }
 }
 
-/** The record that stands in the page, or null. */
-export function inPage() {
+/** Bytes that were packed by gzip. */
+async function unpacked(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** A record with its arrays; those that are not there are another's. */
+async function traceOf(record, arrays, others = () => null) {
+  const bytes = bytesOf(arrays.textContent);
+  const file = safetensors(arrays.dataset.packed ? await unpacked(bytes) : bytes);
+  return new Trace(JSON.parse(record.textContent), (name) => file(name) ?? others(name));
+}
+
+/** The records that stand in the page, the first as it is and others with something changed: {name, trace}. */
+export async function inPage() {
   const record = document.getElementById("record");
-  if (!record) return null;
-  const arrays = safetensors(bytesOf(document.getElementById("arrays").textContent));
-  return new Trace(JSON.parse(record.textContent), arrays);
+  if (!record) return [];
+  const found = [{ name: "", trace: await traceOf(record, document.getElementById("arrays")) }];
+  for (const preset of document.querySelectorAll("script[data-preset]")) {
+    found.push({ name: preset.dataset.preset, trace: await traceOf(preset, preset.nextElementSibling, found[0].trace.array) });
+  }
+  return found;
 }

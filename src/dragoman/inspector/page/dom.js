@@ -42,8 +42,8 @@ export function save(name, text, kind) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-/** An SVG as a file of its own: it takes along the colours and letters that the page's rules give it. */
-export function saveSvg(figure, name) {
+/** A figure with the colours and letters that the page's rules give it. */
+export function styledCopy(figure) {
   const copy = figure.cloneNode(true);
   const wanted = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family"];
   const originals = [figure, ...figure.querySelectorAll("*")];
@@ -52,8 +52,18 @@ export function saveSvg(figure, name) {
     for (const property of wanted) element.setAttribute(property, style.getPropertyValue(property));
     for (const attribute of ["class", "tabindex", "data-key"]) element.removeAttribute(attribute);
   });
-  copy.setAttribute("xmlns", SVG);
-  const ground = s("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor });
-  copy.prepend(ground);
-  save(name, new XMLSerializer().serializeToString(copy), "image/svg+xml");
+  return copy;
+}
+
+/** A drawn figure as a file of its own. */
+export function saveDrawn(figure, name) {
+  figure.setAttribute("xmlns", SVG);
+  save(name, new XMLSerializer().serializeToString(figure), "image/svg+xml");
+}
+
+/** A figure of the page as a file of its own. */
+export function saveSvg(figure, name) {
+  const copy = styledCopy(figure);
+  copy.prepend(s("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
+  saveDrawn(copy, name);
 }

@@ -24,11 +24,11 @@ function termTable({ title, one, other, names, most }) {
 }
 
 /** The self-check: the trace's number beside the page's own. */
-export function badge(computed, traced, tolerance = TOLERANCE) {
+export function badge(computed, traced, slack = 0) {
   if (computed === undefined || traced === null || traced === undefined) return null;
   const off = Math.abs(computed - traced);
-  const fine = off <= tolerance * Math.max(1, Math.abs(traced));
-  const text = fine ? t("agrees", num(off, 6)) : t("parts", num(computed, 5), num(traced, 5));
+  const fine = off <= TOLERANCE * Math.max(1, Math.abs(traced)) + slack;
+  const text = fine ? t("agrees", num(off, 6)) + (slack ? ` (${t("halfPrecision")})` : "") : t("parts", num(computed, 5), num(traced, 5));
   return h("p", { class: fine ? "badge" : "badge off", "data-check": fine ? "agrees" : "parts" }, text);
 }
 
@@ -56,7 +56,7 @@ export function explanation(found, place) {
   if (!found) return h("p", {}, t("pick"));
   const lines = found.lines.map(({ label, value }) => h("div", {}, h("dt", {}, label), h("dd", {}, value)));
   return h("div", { class: "explanation" }, h("p", { class: "place" }, place), h("dl", {}, lines),
-    badge(found.computed, found.traced), found.terms ? termTable(found.terms) : null,
+    badge(found.computed, found.traced, found.slack), found.terms ? termTable(found.terms) : null,
     found.terms ? h("div", { class: "row" }, button(t("copyNumpy"), (event) => copy(event, numpyOf(found))),
       button(t("copyLatex"), (event) => copy(event, latexOf(found)))) : null);
 }

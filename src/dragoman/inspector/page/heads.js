@@ -3,7 +3,9 @@
 import { button, h, num } from "./dom.js";
 import { keyLabels, rowLabels } from "./labels.js";
 import { mix, palette } from "./colors.js";
+import { isLive } from "./live.js";
 import { drawMatrix } from "./matrix.js";
+import { isOff, toggleHead } from "./question.js";
 import { set, state } from "./state.js";
 import { nameOf, t } from "./texts.js";
 
@@ -24,6 +26,13 @@ function small(trace, node, path, head) {
   const canvas = h("canvas", { width: cols, height: rows, class: "thumb" });
   canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
+}
+
+/** With a server, a head can be switched off. */
+export function switchButton(path, head) {
+  if (!isLive()) return null;
+  const off = isOff(path, head);
+  return button(t(off ? "switchOn" : "switchOff", head + 1), () => toggleHead(path, head), { key: `switch:${path}:${head}`, "aria-pressed": String(off) });
 }
 
 export function drawHeads(trace) {
@@ -52,5 +61,5 @@ export function drawHeads(trace) {
   return [h("div", { class: "row" }, select), h("div", { class: "thumbs" }, thumbs),
     h("section", { class: "tile here" }, h("h2", {}, `${nameOf(node)} · ${t("headN", chosen.head + 1)}`),
       h("p", {}, ORDERS.map((name) => `${t(name)} ${num(chosen[name], 3)}`).join(" · ")), large,
-      button(t("openStage"), () => set({ view: "stage", stage: node.id, head: chosen.head })))];
+      h("div", { class: "row" }, button(t("openStage"), () => set({ view: "stage", stage: node.id, head: chosen.head })), switchButton(chosen.attention, chosen.head)))];
 }

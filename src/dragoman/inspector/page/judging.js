@@ -2,7 +2,9 @@
 
 import { h, num, percent, shown } from "./dom.js";
 import { set, state } from "./state.js";
+import { isLive } from "./live.js";
 import { t, verdictOf } from "./texts.js";
+import { told } from "./words.js";
 
 function stepTable(title, steps) {
   const total = steps.reduce((sum, step) => sum + step.log_probability, 0);
@@ -25,6 +27,7 @@ function flagLines(trace) {
   if (flags.looping) lines.push(t("looping"));
   if (flags.cut) lines.push(t("cut"));
   if (trace.record.source?.truncated) lines.push(t("truncated"));
+  lines.push(...trace.record.notes.map(told));
   return lines;
 }
 
@@ -39,7 +42,7 @@ export function drawJudging(trace) {
     covered.length && record.source ? h("section", {}, h("h2", {}, t("coverage")), h("p", { class: "note" }, t("coverageNote")),
       h("div", { class: "scroll" }, h("table", {}, covered.map((value, at) => h("tr", { class: value < 0.2 || value > 2 ? "unsure" : "" },
         h("th", { scope: "row" }, shown(record.source.pieces[at]?.text ?? "<pad>")), h("td", {}, num(value, 2)), h("td", {}, bar(value))))))) : null,
-    h("section", {}, h("h2", {}, t("reference")), record.reference ? stepTable(record.reference.text, record.reference.steps) : h("p", {}, t("noReference")),
-      record.verdict ? h("p", { class: "place" }, `${t("verdict")}: ${verdictOf(record.verdict)}`) : null),
+    h("section", {}, h("h2", {}, t("reference")), record.reference ? stepTable(record.reference.text, record.reference.steps) : h("p", {}, t(isLive() ? "typeReference" : "noReference")),
+      record.verdict ? h("p", { class: "place" }, t("verdictIs", verdictOf(record.verdict))) : null),
   ];
 }

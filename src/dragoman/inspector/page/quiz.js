@@ -7,6 +7,9 @@ import { lang, t } from "./texts.js";
 const say = (en, zh) => (lang() === "zh" ? zh : en);
 const answers = new Map();
 
+/** Of another trace the answers are others. */
+export function forgetAnswers() { answers.clear(); }
+
 /** Choices without repetition, in an order that does not tell the right one. */
 function choices(right, others) {
   return [...new Set([right, ...others].map(String))].slice(0, 4).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));

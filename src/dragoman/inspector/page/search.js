@@ -1,8 +1,11 @@
 /* The beam as a tree with every candidate, the greedy path over it, and what sampling would leave of a step. */
 
 import { button, h, num, percent, s, saveSvg, shown } from "./dom.js";
+import { isLive } from "./live.js";
+import { pathIds } from "./question.js";
 import { set, state } from "./state.js";
 import { t } from "./texts.js";
+import { told } from "./words.js";
 
 const COLUMN = 128;
 const ROW = 26;
@@ -66,11 +69,12 @@ export function arithmetic({ sum, divisor, added, score }) {
 function candidate(beam, event) {
   if (!event) return null;
   const parent = beam.events.find(({ id }) => id === event.parent);
-  const before = parent ? `${num(parent.sum)} + ${num(event.log_probability)} = ` : "";
+  const before = parent ? `${num(parent.sum)} ${event.log_probability < 0 ? "−" : "+"} ${num(Math.abs(event.log_probability))} = ` : "";
   const line = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-  return h("dl", { class: "about", id: "candidate" }, line(t("candidate"), `${event.id} “${shown(event.piece)}”`),
+  const force = isLive() ? button(t("forceThis"), () => set({ forced: pathIds(beam, event).join("."), prefix: "", stage: "" }), { key: "force" }) : null;
+  return h("div", { class: "row" }, h("dl", { class: "about", id: "candidate" }, line(t("candidate"), `${event.id} “${shown(event.piece)}”`),
     line(t("parent"), parent ? `${parent.id} “${shown(parent.piece)}”` : "<s>"), line(t("sum"), `${before}${num(event.sum)}`),
-    line(t("score"), arithmetic(event)), line(t("fate"), t(event.fate)), line(t("why"), h("span", { lang: "en" }, event.why)));
+    line(t("score"), arithmetic(event)), line(t("fate"), t(event.fate)), line(t("why"), told(event.why))), force);
 }
 
 function greedyNote(trace) {
@@ -109,6 +113,13 @@ export function sampled(logits, { temperature, k, p }) {
   return { order, before, after: share(order.slice(0, left), temperature), left };
 }
 
+/** With a server, a piece can be written in place of the one that was. */
+function forcing(trace, id, piece) {
+  if (!isLive() || trace.record.model.family !== "transformer") return piece;
+  const ids = [...trace.steps.slice(0, state.t - 1).map((step) => step.writes.id), id];
+  return button(piece, () => set({ forced: ids.join("."), prefix: "" }), { class: "quiet", key: `piece:${id}`, "aria-label": t("forcePiece", piece, state.t) });
+}
+
 function samplingView(trace) {
   const logits = trace.logits(state.t);
   const step = trace.steps[state.t - 1];
@@ -123,7 +134,7 @@ function samplingView(trace) {
     control("temperature", "temperature", { min: 0.1, max: 3, step: 0.05 }), control("topK", "k", { min: 0, max: 20, step: 1 }), control("topP", "p", { min: 0.05, max: 1, step: 0.05 })),
   h("p", { role: "status" }, t("left_n", left, order.length)),
   h("div", { class: "scroll" }, h("table", {}, h("tr", {}, [t("piece"), t("logit"), t("before"), t("after"), ""].map((name) => h("th", { scope: "col" }, name))),
-    order.slice(0, 12).map((id, at) => h("tr", { class: at < left ? "" : "gone" }, h("th", { scope: "row" }, shown(names.get(id) ?? `#${id}`)),
+    order.slice(0, 12).map((id, at) => h("tr", { class: at < left ? "" : "gone" }, h("th", { scope: "row" }, forcing(trace, id, shown(names.get(id) ?? `#${id}`))),
       h("td", {}, num(logits[id])), h("td", {}, percent(before[at])), h("td", {}, after[at] === undefined ? "0" : percent(after[at])), h("td", {}, bar(after[at])))))));
 }
 
@@ -135,8 +146,8 @@ export function drawSearch(trace) {
   const best = h("div", { class: "scroll" }, h("table", {}, h("caption", {}, t("finalSet")),
     h("tr", {}, [t("text"), t("sum"), t("length"), t("score")].map((name) => h("th", { scope: "col" }, name))),
     beam.final.map((row) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, row.text), h("td", {}, num(row.sum)), h("td", {}, `${row.length}`), h("td", {}, arithmetic(row))))));
-  return [h("p", { class: "place", lang: "en" }, `${search.name}: ${search.formula}`),
+  return [h("p", { class: "place" }, `${told(search.name)}: ${told(search.formula)}`),
     h("div", { class: "row" }, button(t("allCandidates"), () => set({ show: state.show ? 0 : 1 }), { "aria-pressed": String(Boolean(state.show)), key: "all" }),
       button(t("saveSvg"), () => saveSvg(picture, "beam.svg"))),
-    h("div", { class: "scroll" }, picture), candidate(beam, chosen), greedyNote(trace), best, h("p", { lang: "en" }, t("stop", beam.stop)), samplingView(trace)];
+    h("div", { class: "scroll" }, picture), candidate(beam, chosen), greedyNote(trace), best, h("p", {}, t("stop", told(beam.stop))), samplingView(trace)];
 }

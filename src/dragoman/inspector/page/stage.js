@@ -3,11 +3,14 @@
 import { entropyOf, explain, softmaxRow } from "./calc.js";
 import { button, h, num, shown } from "./dom.js";
 import { explanation } from "./explanation.js";
+import { switchButton } from "./heads.js";
 import { columnLabels, keyLabels, rowLabels, shapeText } from "./labels.js";
+import { isLive } from "./live.js";
 import { drawMatrix } from "./matrix.js";
 import { set, state } from "./state.js";
 import { formulaOf, nameOf, t } from "./texts.js";
 
+const NAMES = { causal: "Causal", padding: "Padding" };
 const PARTS = ["query", "key", "value", "scores", "mask", "weights", "mixed", "output"];
 
 export function stageNow(trace) {
@@ -63,9 +66,17 @@ function attentionView(trace, node, path) {
   const mean = (root) => Array.from({ length: rows }, (_, i) => entropyOf(softmaxRow(trace, path, head, i, root).weights)).reduce((a, b) => a + b, 0) / rows;
   const width = Math.sqrt(parts.query?.shape.at(-1) ?? 1);
   const toggle = h("div", { class: "row" }, headButtons(trace, path),
-    button(t("withoutRoot"), () => set({ root: state.root ? 0 : 1 }), { "aria-pressed": String(!state.root), key: "root" }));
+    button(t("withoutRoot"), () => set({ root: state.root ? 0 : 1 }), { "aria-pressed": String(!state.root), key: "root" }), switchButton(path, head), maskButtons(parts.mask));
+  const removed = parts.mask?.removed?.includes("causal") ? h("p", { class: "note", role: "status" }, t("removedCausal")) : null;
   const note = state.root || !parts.scores ? null : h("p", { class: "note", role: "status" }, t("rootNote", num(width, 2), num(mean(true), 3), num(mean(false), 3)));
-  return [toggle, note, h("div", { class: "attention" }, tiles)];
+  return [toggle, note, removed, h("div", { class: "attention" }, tiles)];
+}
+
+/** With a server, a mask can be taken away. */
+function maskButtons(mask) {
+  if (!mask || !isLive()) return null;
+  const one = (name, here) => (here ? button(t(state[name] ? `remove${NAMES[name]}` : `restore${NAMES[name]}`), () => set({ [name]: state[name] ? 0 : 1 }), { "aria-pressed": String(!state[name]), key: `mask:${name}` }) : null);
+  return [one("causal", mask.causal || mask.removed?.includes("causal")), one("padding", mask.padding.length || mask.removed?.includes("padding"))];
 }
 
 function plainView(trace, node) {

@@ -1,6 +1,8 @@
 /* What is looked at. It stands in the address, so that a link leads to a view, a stage, a head, a cell, a step. */
 
-const START = { view: "map", stage: "", head: 0, row: -1, col: -1, t: 1, layer: 0, root: 1, sort: "entropy", show: 0, stop: 0, temperature: 1, k: 0, p: 1 };
+const START = { view: "map", stage: "", head: 0, row: -1, col: -1, t: 1, layer: 0, root: 1, sort: "entropy", show: 0, stop: 0, temperature: 1, k: 0, p: 1, preset: 0,
+  // What is asked of the model.
+  text: "", target: "", prefix: "", forced: "", beside: "", model: "", convention: "", precision: "", against: "", off: "", beam: 0, length: 0, penalty: -1, causal: 1, padding: 1 };
 const listeners = new Set();
 
 function read() {
@@ -40,10 +42,10 @@ addEventListener("popstate", () => {
   for (const listener of listeners) listener(state);
 });
 
-export function keep(name, value) {
-  try { localStorage.setItem(name, value); } catch { /* a page from disk may have no store */ }
+export function keep(name, value, store = "localStorage") {
+  try { window[store].setItem(name, value); } catch { /* a page from disk may have no store */ }
 }
 
-export function kept(name) {
-  try { return localStorage.getItem(name); } catch { return null; }
+export function kept(name, store = "localStorage") {
+  try { return window[store].getItem(name); } catch { return null; }
 }

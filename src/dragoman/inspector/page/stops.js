@@ -3,7 +3,9 @@
 import { entropyOf, scoreOf, softmaxRow } from "./calc.js";
 import { num, percent, shown } from "./dom.js";
 import { shapeText } from "./labels.js";
-import { lang } from "./texts.js";
+import { isLive } from "./live.js";
+import { state } from "./state.js";
+import { lang, nameOf } from "./texts.js";
 
 const say = (en, zh) => (lang() === "zh" ? zh : en);
 
@@ -26,6 +28,41 @@ function find(trace) {
     norm: nodes.find((node) => node.norm && trace.array(node.norm.input) && trace.array(node.norm.mean)),
     activated: nodes.find((node) => node.kind === "activation" && trace.array(node.array)),
   };
+}
+
+/** The step at which the best text gains most on greedy's, and both candidates there; null if they cannot be followed. */
+function turningStep(trace, best, last) {
+  const { beam, output } = trace.record;
+  const greedy = [];
+  for (let at = last; at; at = beam.events.find(({ id }) => id === at.parent)) greedy.unshift(at);
+  const own = [];
+  for (const id of [...best.ids, output.pieces.at(-1).id]) {
+    const parent = own.at(-1)?.id ?? null;
+    const next = beam.events.find((event) => event.parent === parent && event.token === id);
+    if (!next) return null;
+    own.push(next);
+  }
+  let found = null;
+  for (let at = 1; at < Math.min(own.length, greedy.length); at++) {
+    const gain = own[at].log_probability - greedy[at].log_probability;
+    if (gain > (found?.gain ?? 0)) found = { step: at + 1, gain, mine: own[at], theirs: greedy[at], before: [own[at - 1], greedy[at - 1]] };
+  }
+  return found;
+}
+
+/** What the founding systems do otherwise, in this model's numbers; or where the two in view part. */
+function systemsAnswer(trace) {
+  const { model, against } = trace.record;
+  const first = against?.stages.find(({ stage }) => stage === against.first);
+  const parted = first ? say(
+    ` Here, against ${against.name}, the numbers part first at ${nameOf(trace.node(first.stage))}, by up to ${num(first.largest, 4)}; it writes “${against.output.text}”.`,
+    ` 此处与 ${against.name} 对比，数值最先在 ${nameOf(trace.node(first.stage))} 分开，至多相差 ${num(first.largest, 4)}；它写出“${against.output.text}”。`) : "";
+  const half = trace.sizes.d_model / 2;
+  const [sine, cosine] = [Math.sin(10000 ** (-2 / trace.sizes.d_model)), Math.cos(1)].map((value) => num(value, 3));
+  const norm = { pre: say("before each sublayer", "子层之前"), post: say("after each sum", "相加之后"), none: say("nowhere", "没有") }[model.norm];
+  return say(
+    `In conventions, not in the idea. This model norms ${norm}. The annotated Transformer norms before, with a deviation of its own; jadore, lsdefine, d2l and Marian after. lsdefine does not multiply by √d_model = ${num(Math.sqrt(trace.sizes.d_model), 2)} and counts positions from 1. Marian puts all sines first: column 1 of position 1 is ${sine} there, and ${cosine} where sines and cosines alternate (column ${half} is the first cosine there).${parted}`,
+    `差在惯例，不在思想。此模型的层归一化在${norm}。annotated 在前，标准差另有算法；jadore、lsdefine、d2l、Marian 在后。lsdefine 不乘 √d_model = ${num(Math.sqrt(trace.sizes.d_model), 2)}，位置从 1 数起。Marian 先放所有正弦：位置 1 的第 1 列在那里是 ${sine}，而正弦余弦交替时是 ${cosine}（那里第 ${half} 列才是第一个余弦）。${parted}`);
 }
 
 /** The stops that this record can answer; each is {question, answer, show}. */
@@ -63,12 +100,6 @@ export function stopsOf(trace) {
     return say(`A sum of ${width} products spreads about √${width} = ${num(Math.sqrt(width), 2)} times as far as one. Undivided, softmax would pick almost one key: the mean entropy here is ${with_} nats with the division, ${without} without.`,
       `${width} 个乘积之和的离散程度约为单个的 √${width} = ${num(Math.sqrt(width), 2)} 倍。不除的话 softmax 几乎只选一个键：此处平均熵为 ${with_} 奈特，不除则为 ${without}。`);
   }, at(`${found.first}.weights`, 0, 1, { root: 0 }));
-
-  stop(found.first, say("What does softmax make of a row of scores?", "softmax 把一行分数变成什么？"), () => {
-    const row = softmaxRow(trace, found.first, 0, 0);
-    const most = row.weights.indexOf(Math.max(...row.weights));
-    return say(`Shares that sum to ${num(row.weights.reduce((a, b) => a + b, 0), 4)}. The largest of this row is ${percent(row.weights[most])}, for key ${most + 1}.`, `和为 ${num(row.weights.reduce((a, b) => a + b, 0), 4)} 的份额。此行最大的是第 ${most + 1} 个键：${percent(row.weights[most])}。`);
-  }, at(`${found.first}.weights`, 0, 0));
 
   stop(found.norm, say("What does LayerNorm do to this vector?", "层归一化对这个向量做了什么？"), () => {
     const [mean, deviation] = [found.norm.norm.mean, found.norm.norm.deviation].map((name) => num(trace.at(name, 0, 0)));
@@ -112,9 +143,15 @@ export function stopsOf(trace) {
     if (!last || last.sum >= best.sum - 1e-6) return say("Here it did not: both write the same text, or greedy's is as likely.", "这里没有：两者写出相同的译文，或贪心的同样可能。");
     const [first, other] = [beam.events.find(({ id }) => id === beam.greedy_events[0]), best.ids[0]];
     const mine = beam.events.find(({ step, token }) => step === 1 && token === other);
-    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}. Likelier is not better: the probability is the model's opinion, and the two may be wrong alike.`,
-      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。更可能不等于更好：概率只是模型的看法。`);
+    const turn = turningStep(trace, best, last);
+    const why = turn && say(
+      ` What decides is step ${turn.step}: after “${shown(turn.before[0].piece)}” the model gives “${shown(turn.mine.piece)}” ${percent(Math.exp(turn.mine.log_probability))}, after greedy's “${shown(turn.before[1].piece)}” it gives “${shown(turn.theirs.piece)}” only ${percent(Math.exp(turn.theirs.log_probability))}. Such shares are habits of the training texts: they say what usually follows, not what the source says.`,
+      `决定在第 ${turn.step} 步：在“${shown(turn.before[0].piece)}”之后，模型给“${shown(turn.mine.piece)}” ${percent(Math.exp(turn.mine.log_probability))}；在贪心的“${shown(turn.before[1].piece)}”之后，给“${shown(turn.theirs.piece)}”只有 ${percent(Math.exp(turn.theirs.log_probability))}。这样的份额是训练文本的习惯：它说明通常接什么，而不是原文说了什么。`);
+    return say(`Greedy began with “${shown(first.piece)}” (${percent(Math.exp(first.log_probability))}), the likeliest first piece. “${mine ? shown(mine.piece) : other}” was less likely at first, but all its pieces together sum to ${num(best.sum, 3)} against ${num(last.sum, 3)}.${why ?? ""} Likelier is not better: read both against the source.`,
+      `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。${why ?? ""}更可能不等于更好：请对照原文读两者。`);
   }, { view: "search" });
+
+  stop(record.model.family === "transformer", say("How do the systems differ?", "各个系统有何不同？"), () => systemsAnswer(trace), { view: "compare", ...(isLive() && !state.against ? { against: "marian" } : {}) });
 
   stop(steps.length, say("Where was the model least sure?", "模型在哪里最没有把握？"), () => {
     const most = steps.reduce((a, b) => (b.entropy > a.entropy ? b : a));

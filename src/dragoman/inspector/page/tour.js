@@ -10,7 +10,7 @@ export function drawTour(trace) {
   if (!stops.length) return [h("p", {}, t("none"))];
   const at = Math.min(Math.max(0, state.stop), stops.length - 1);
   const { question, answer, show } = stops[at];
-  return [h("section", { class: "tile here stop" },
+  return [h("section", { class: "tile here stop", "aria-label": t("tour") },
     h("p", { id: "stop" }, t("stopN", at + 1, stops.length)), h("h2", {}, question),
     h("p", { id: "answer", "aria-live": "polite" }, answer),
     h("div", { class: "row" },

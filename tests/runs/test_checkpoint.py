@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import ModelError
-from dragoman.training.checkpoint import (
+from dragoman.runs.checkpoint import (
     Manifest,
     clean_temporaries,
     list_checkpoints,

@@ -23,7 +23,7 @@ import torch
 import forked
 from dragoman import files
 from dragoman.errors import SaveError
-from dragoman.training.checkpoint import (
+from dragoman.runs.checkpoint import (
     clean_temporaries,
     list_checkpoints,
     load_checkpoint,

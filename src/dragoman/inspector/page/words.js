@@ -1,0 +1,32 @@
+/* What a record says in words, in the other language: its sentences are few, and known. */
+
+import { lang } from "./texts.js";
+
+const SENTENCES = [
+  [/^`<\/s>` finishes a hypothesis only from among the first (\d+) of all candidates; this is the (\d+)th$/u, "`</s>` 只有排在所有候选的前 $1 名才能结束假设；此处是第 $2 名"],
+  [/^(\d+) candidates with a higher sum of log-probabilities live on$/u, "有 $1 个对数概率之和更高的候选继续"],
+  [/^it was alive when the search ended: (.*)$/u, (_, why) => `搜索结束时它仍在：${told(why)}`],
+  [/^it is the likeliest, and greedy search takes no other$/u, "它最可能，贪心搜索不取其他"],
+  [/^it is among the (\d+) likeliest that go on$/u, "它在继续的 $1 个最可能者之中"],
+  [/^`<\/s>` is among the first (\d+) of all candidates: finished$/u, "`</s>` 在所有候选的前 $1 名之中：完成"],
+  [/^no candidate is left that could go on$/u, "没有可以继续的候选"],
+  [/^(\d+) hypotheses are finished, and all score higher than the best live one as it stands$/u, "已完成 $1 个假设，得分都高于现有最好的未完成者"],
+  [/^no live hypothesis can still enter the (\d+) best, however long it grows$/u, "没有未完成的假设还能进入前 $1 名，无论多长"],
+  [/^`<\/s>` was the likeliest$/u, "`</s>` 最可能"],
+  [/^greedy search$/u, "贪心搜索"],
+  [/^beam search, (\d+) hypotheses, (\w+) length penalty ([\d.e+-]+)$/u, "束搜索，$1 个假设，长度惩罚 $2 $3"],
+  [/^beam search, (\d+) hypotheses, length reward ([\d.e+-]+)$/u, "束搜索，$1 个假设，长度奖励 $2"],
+  [/^the surest gap first$/u, "先填最有把握的空"],
+  [/^score = sum \/ \(\(5 \+ length\) \/ 6\)\^alpha$/u, "得分 = 和 / ((5 + 长度) / 6)^alpha"],
+  [/^score = sum \/ length\^alpha$/u, "得分 = 和 / 长度^alpha"],
+  [/^score = sum \+ alpha · length$/u, "得分 = 和 + alpha · 长度"],
+  [/^The text in the same batch is no longer than this one, so that there is no padding\.$/u, "同批的文本不比这个长，所以没有填充。"],
+  [/^the text has no <mask>, so there is nothing to fill; every position is predicted all the same$/u, "文本中没有 <mask>，没有可填之处；仍对每个位置作了预测"],
+];
+
+/** A sentence of a record in the language of the page. */
+export function told(text) {
+  if (lang() !== "zh" || !text) return text;
+  for (const [pattern, wanted] of SENTENCES) if (pattern.test(text)) return text.replace(pattern, wanted);
+  return text;
+}

@@ -1,0 +1,198 @@
+"""The inspector behind HTTP: its page at `/inspect/`, and traces that it asks for, whole or array by array."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from pydantic import FailFast, Field
+
+from dragoman.serving.context import Context, clean, notes_of, parsed, read_fields
+from dragoman.serving.faults import RequestError
+from dragoman.serving.keys import Key
+from dragoman.serving.own import Asked, Name
+from dragoman.serving.replies import described
+from dragoman.serving.traces import Subjects, Traces
+
+if TYPE_CHECKING:
+    from dragoman.inspector import Inspection
+    from dragoman.translation import Translator
+
+PATH = "/inspect"
+FILES = Path(__file__).parents[1] / "inspector" / "page"
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+BYTES = "application/octet-stream"
+MOST_PIECES = 256
+MOST_NAMES = 2_000
+Head = Annotated[str, Field(pattern=r"^[\w.]{1,200}:\d{1,5}$")]
+Ids = Annotated[list[Annotated[int, Field(ge=0, le=1 << 31)]], FailFast(), Field(max_length=MOST_PIECES)]
+
+
+class TraceBody(Asked):
+    """A text, and what is to be seen of a model's way with it."""
+
+    text: str = Field(description="What it reads.", examples=["猫吃鱼。"])
+    model: Name | None = Field(None, description="A model by name; the first one if none is named.")
+    target: str | None = Field(None, description="A text whose stages are shown, and why it was not written.")
+    prefix: str = Field("", description="What the output must begin with.")
+    prefix_ids: Ids = Field([], description="The same as ids of the target's vocabulary.")
+    beam_size: int | None = Field(None, ge=1, le=1024, description="Hypotheses of the search; 1 is greedy.")
+    length_penalty: float | None = Field(None, ge=0, le=50)
+    max_length: int | None = Field(None, ge=1, le=MOST_PIECES)
+    heads_off: list[Head] = Field(
+        [], max_length=512, description="Heads that are switched off.", examples=[["encoder.layers.0.self_attention:2"]]
+    )
+    causal_mask: bool = Field(True, description="False lets decoder positions see later ones.")
+    padding_mask: bool = Field(True, description="False lets everybody see padding.")
+    beside: str | None = Field(None, description="A longer text in the same batch.")
+    convention: Name | None = Field(None, description="A system whose conventions the same weights follow.")
+    precision: Literal["float32", "int8"] = "float32"
+    against: Name | None = Field(None, description="A model, greedy, int8 or a system, to be set beside it.")
+    views: bool = Field(True, description="Whether each step is computed in three ways.")
+
+    def texts(self) -> list[str]:
+        """Return every text in it."""
+        return [one for one in (self.text, self.target, self.prefix, self.beside) if one]
+
+
+def add_inspector(app: FastAPI, context: Context, subjects: Subjects, example: str | None = None) -> None:
+    """Add the inspector to an application.
+
+    Args:
+        app: the application.
+        context: of the service.
+        subjects: the models that may be looked into.
+        example: the text that the page begins with; none if None.
+    """
+    traces = Traces(float(context.settings.limits.translate_seconds))
+
+    @app.get(f"{PATH}/api", tags=["inspector"], summary="The models, and what may be asked")
+    async def about(request: Request) -> Response:
+        context.caller(request)
+        limits = context.settings.limits
+        return JSONResponse({
+            "models": subjects.described(), "systems": SYSTEMS, "example": example,
+            "limits": {"characters": limits.characters, "pieces": MOST_PIECES, "beam_size": limits.beam_size},
+        })  # fmt: skip
+
+    @app.post(
+        f"{PATH}/api/trace", tags=["inspector"], summary="Trace a text: a safetensors file with the record in it",
+        **described(TraceBody),
+    )  # fmt: skip
+    async def trace(request: Request) -> Response:
+        body = parsed(TraceBody, await read_fields(request, forms=False), numbers=("prefix_ids",))
+        key = context.caller(request)
+        check_size(context, body)
+        characters = sum(map(len, body.texts()))
+        context.keys.spend(key, characters)
+        notes = notes_of(request)
+        notes.characters, notes.texts = characters, [body.text]
+        found = await traces.make(partial(hold, subjects, body))
+        notes.models, notes.outputs = found.record["model"]["name"], [found.record["output"]["text"]]
+        name = traces.keep(found, _owner(key))
+        return Response(found.safetensors(found.names(1), {"id": name, "record": found.json()}), media_type=BYTES)
+
+    @app.get(f"{PATH}/api/trace/{{name}}", tags=["inspector"], summary="The record of a trace")
+    async def record(request: Request, name: str) -> Response:
+        key = context.caller(request)
+        return Response(traces.get(name, _owner(key)).json(), media_type="application/json")
+
+    @app.get(f"{PATH}/api/trace/{{name}}/arrays", tags=["inspector"], summary="Arrays of a trace as safetensors")
+    async def arrays(request: Request, name: str, names: str = "", level: int = 0) -> Response:
+        key = context.caller(request)
+        found = traces.get(name, _owner(key))
+        wanted = [one for one in names.split(",") if one]
+        if len(wanted) > MOST_NAMES or (missing := [one for one in wanted if one not in found.arrays]):
+            told = f"there is no array {missing[0]!r}"[:200] if len(wanted) <= MOST_NAMES else "too many names"
+            raise RequestError(422, "no_array", told, hint="the record's arrays have the names")
+        return Response(found.safetensors([*found.names(level), *wanted]), media_type=BYTES)
+
+    _add_files(app)
+
+
+SYSTEMS = ("greedy", "int8", "annotated", "jadore", "lsdefine", "d2l", "marian")
+
+
+def _owner(key: Key | None) -> str | None:
+    return None if key is None else key.name
+
+
+def check_size(context: Context, body: TraceBody) -> None:
+    """Refuse what is beyond the limits, before any work.
+
+    Raises:
+        RequestError: 413, there are too many characters, or too wide a beam.
+    """
+    limits = context.settings.limits
+    characters = sum(map(len, body.texts()))
+    if characters > limits.characters:
+        message = f"{characters:,} characters, more than {limits.characters:,}"
+        raise RequestError(413, "too_much", message, hint="send a sentence")
+    if (body.beam_size or 0) > limits.beam_size:
+        raise RequestError(413, "too_much", f"{body.beam_size} hypotheses, more than {limits.beam_size}")
+
+
+@contextlib.asynccontextmanager
+async def hold(subjects: Subjects, body: TraceBody) -> AsyncIterator[Callable[[], Inspection]]:
+    """Hold the models that a request names until the block is left; give the call that makes the trace.
+
+    Raises:
+        RequestError: 404, there is no such model.
+    """
+    first = body.model or subjects.described()[0]["name"]
+    async with contextlib.AsyncExitStack() as stack:
+        model = await stack.enter_async_context(subjects.use(first))
+        against: Translator | Path | str | None = body.against or None
+        if body.against and body.against not in SYSTEMS:
+            against = await stack.enter_async_context(subjects.use(body.against))
+        yield partial(_inspect, model, body, against)
+
+
+def _inspect(model: Translator | Path, body: TraceBody, against: Translator | Path | str | None) -> Inspection:
+    from dragoman.inspector import inspect
+
+    given = None if body.target is None or not body.target.strip() else clean(body.target)
+    return inspect(
+        model, clean(body.text), given, beam_size=body.beam_size, length_penalty=body.length_penalty,
+        max_length=body.max_length, prefix=body.prefix_ids or clean(body.prefix),
+        heads_off=[_head(one) for one in body.heads_off], causal_mask=body.causal_mask, padding_mask=body.padding_mask,
+        beside=None if body.beside is None or not body.beside.strip() else clean(body.beside),
+        convention=body.convention or None, precision=body.precision, against=against, views=body.views,
+    )  # fmt: skip
+
+
+def _head(told: str) -> tuple[str, int]:
+    name, _, number = told.rpartition(":")
+    return name, int(number)
+
+
+def _add_files(app: FastAPI) -> None:
+    """The page's files, with a policy that lets nothing else in."""
+    files = {path.name: path for path in FILES.glob("*.*") if path.suffix in MEDIA_TYPES}
+
+    @app.get(PATH, include_in_schema=False)
+    async def home() -> Response:
+        return RedirectResponse(f"{PATH[1:]}/")  # relative: the service may stand under a path of a proxy
+
+    @app.get(f"{PATH}/", include_in_schema=False)
+    async def page() -> Response:
+        return answer("index.html")
+
+    @app.get(f"{PATH}/{{name}}", include_in_schema=False)
+    async def file(name: str) -> Response:
+        return answer(name)
+
+    def answer(name: str) -> Response:
+        if name not in files:
+            raise RequestError(404, "no_file", "there is no such file")
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+        return FileResponse(files[name], media_type=MEDIA_TYPES[files[name].suffix], headers=headers)

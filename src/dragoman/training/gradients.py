@@ -1,0 +1,192 @@
+"""The gradients of an update: micro-batches are dealt to the processes; those too large for memory are split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from dragoman.config import TrainingConfig
+from dragoman.data import TokenStore
+from dragoman.distributed import World
+from dragoman.fast import module_hidden, training_hidden
+from dragoman.losses.loss import LossSums
+from dragoman.training.seeding import seed_all
+from dragoman.training.step import BatchLoss, Sums, accumulate_gradients
+from dragoman.training.tasks import Model, Task
+
+Report = Callable[[str], None]
+
+
+class Gradients:
+    """Computes the gradient of each update, the same one in all processes of a world.
+
+    Args:
+        model: being trained, on its device.
+        task: makes the batches.
+        settings: of the run.
+        world: the processes; micro-batch m of an update is that of process m modulo their number.
+        autocast: makes the context that chooses the precision.
+        report: is told what had to be split or left out.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        task: Task,
+        settings: TrainingConfig,
+        world: World,
+        *,
+        autocast: Callable[[], AbstractContextManager[object]],
+        report: Report,
+    ) -> None:
+        self.model, self.task, self.settings, self.world = model, task, settings, world
+        self.device = next(model.parameters()).device
+        self._autocast, self._report = autocast, report
+        hidden = training_hidden(model)
+        if settings.compile:
+            hidden = torch.compile(partial(module_hidden, model), dynamic=True)
+        self._learner: nn.Module = BatchLoss(model, hidden)
+        self._wrapped = world.size == 1
+
+    def add(
+        self, store: TokenStore, micro_batches: Sequence[np.ndarray], *, epoch: int, update: int, r_drop: float
+    ) -> Sums:
+        """Add the gradient of an update to those of the model, and return its sums, both over all processes.
+
+        A micro-batch that does not fit into memory is tried again in two halves, in step in all processes; a single
+        pair that does not fit is left out.
+
+        Args:
+            store: the pairs.
+            micro_batches: of the whole update, as indices of pairs.
+            epoch: its number.
+            update: its number in the epoch.
+            r_drop: weight of the agreement between two passes; 0 is one pass.
+
+        Returns:
+            The sums; their loss is NaN where not a single pair fits.
+        """
+        if not self._wrapped:
+            self._learner, self._wrapped = _summing(self._learner), True
+        parts = list(micro_batches)
+        while parts:
+            sums, failed = self._try(store, parts, (epoch, update), r_drop)
+            if not failed:
+                return sums
+            self._finish_sum(store, epoch)
+            self.model.zero_grad(set_to_none=True)
+            parts = list(self._smaller(parts, failed))
+        return Sums(loss=math.nan, updates=1)  # nothing was learned
+
+    def _try(
+        self, store: TokenStore, parts: Sequence[np.ndarray], place: tuple[int, int], r_drop: float
+    ) -> tuple[Sums, set[int]]:
+        """The sums, and which micro-batches were too large for memory: if any, the gradients are worth nothing."""
+        world, epoch = self.world, place[0]
+        numbers = list(range(world.rank, len(parts), world.size))
+        # Who has nothing to do takes part in the sum over processes all the same, with a gradient of zero.
+        idle = not numbers
+        batches = [self.task.batch(store, parts[number], epoch).to(self.device) for number in numbers or [0]]
+        labels = round(world.total([0.0 if idle else float(sum(batch.target_tokens for batch in batches))])[0])
+        failures = _Failures(world, self._learner)
+        sums = accumulate_gradients(
+            self.model,
+            batches,
+            labels,
+            smoothing=self.settings.label_smoothing or 0.0,
+            r_drop=r_drop,
+            before=lambda own: seed_all(self.settings.seed, *place, (numbers or [0])[own], 0),
+            autocast=self._autocast,
+            learner=self._learner,
+            weight=0.0 if idle else 1.0,
+            attempt=failures.attempt,
+        )
+        failed = {(numbers or [0])[own] for own in failures.found}
+        if failures.anywhere:
+            return sums, set().union(*world.gather(failed))
+        return self._summed(sums), failed
+
+    def _finish_sum(self, store: TokenStore, epoch: int) -> None:
+        """Have PyTorch end the sum over processes that it expects after a forward pass, by adding zeros."""
+        if self.world.size > 1:
+            shortest = np.argmin(store.source_lengths + store.target_lengths)
+            batch = self.task.batch(store, [int(shortest)], epoch).to(self.device)
+            with self._autocast():
+                loss = self._learner(batch, 0.0, 0.0).loss
+            torch.autograd.backward(0.0 * loss)
+
+    def _summed(self, sums: Sums) -> Sums:
+        if self.world.size == 1:
+            return sums
+        values = [float(value) for value in vars(sums).values()]
+        return Sums.of(self.world.total(values), updates=1)
+
+    def _smaller(self, parts: Sequence[np.ndarray], failed: set[int]) -> Iterator[np.ndarray]:
+        for number, rows in enumerate(parts):
+            if number not in failed:
+                yield rows
+            elif len(rows) > 1:
+                self._report(f"too little memory for {len(rows):,} pairs at once: they are split")
+                yield from np.array_split(rows, 2)
+            else:
+                self._report(f"too little memory for pair {int(rows[0]) + 1:,} of the training data: it is left out")
+
+
+class _Failures:
+    """Runs micro-batches; remembers which of them did not fit into memory, and whether any did not in another process.
+
+    Gradients are summed over processes as the backward pass of the last one goes on. So all look at each other between
+    its forward and its backward pass: none may begin to add where another cannot.
+    """
+
+    def __init__(self, world: World, learner: nn.Module) -> None:
+        self.found: list[int] = []
+        self.anywhere = False
+        self._world, self._learner = world, learner
+
+    def attempt(
+        self, own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]
+    ) -> LossSums | None:
+        """Run one micro-batch; return its sums, or None if it did not fit."""
+        together = last and isinstance(self._learner, DistributedDataParallel)
+        part = None
+        try:
+            with nullcontext() if together else _apart(self._learner):
+                part = forward()
+                if not together:
+                    backward(part)
+        except torch.OutOfMemoryError:
+            self.found.append(own)
+            part = None
+        if last:
+            self.anywhere = self._world.total([float(bool(self.found))])[0] > 0
+            if together and part is not None and not self.anywhere:
+                backward(part)
+        return part
+
+
+def _apart(learner: nn.Module) -> AbstractContextManager[None]:
+    """Inside, gradients stay in the process they were computed in."""
+    return learner.no_sync() if isinstance(learner, DistributedDataParallel) else nullcontext()
+
+
+def _summing(learner: nn.Module) -> DistributedDataParallel:
+    """A learner whose gradients are summed over all processes while the backward pass goes on."""
+    wrapped = DistributedDataParallel(learner, forward_sync_buffers=False, gradient_as_bucket_view=True)
+    wrapped.register_comm_hook(None, lambda group, bucket: _add_up(bucket))  # PyTorch reads no annotations as text
+    return wrapped
+
+
+def _add_up(bucket: distributed.GradBucket) -> Any:
+    """Sum a part of the gradients: they are shares of one mean already, where PyTorch would take the mean of means."""
+    work = distributed.all_reduce(bucket.buffer(), async_op=True)
+    assert work is not None
+    return work.get_future().then(lambda done: done.value()[0])
