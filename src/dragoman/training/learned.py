@@ -34,7 +34,6 @@ class Learner:
     Args:
         model: on its device; with adapters it holds the weights of the base.
         config: completed.
-        processes: that train together.
 
     Attributes:
         module: what has the parameters that are trained: the model, or its adapters.
@@ -43,11 +42,8 @@ class Learner:
         ConfigError: something to be frozen is not there, or nothing is left to train.
     """
 
-    def __init__(self, model: Model, config: TrainConfig, processes: int = 1) -> None:
+    def __init__(self, model: Model, config: TrainConfig) -> None:
         settings = config.training
-        if settings.lora_rank and processes > 1:
-            raise ConfigError("adapters are trained by one process", found=f"{processes} processes",
-                              hint="start it without torchrun, or train all weights")  # fmt: skip
         self.model, self.settings = model, settings
         frozen = frozen_names(model, settings.freeze)
         self.factors = _factors(model, settings, frozen) if settings.lora_rank else None

@@ -71,7 +71,7 @@ class Trainer:
         self.directory, self.log, self.config_hash = directory, log, config_hash
         self.settings, self.world = config.training, world
         self.device = next(model.parameters()).device
-        self.learner = Learner(model, config, world.size)
+        self.learner = Learner(model, config)
         self.optimizer = make_optimizer(self.learner.module, self.settings)
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
