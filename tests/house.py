@@ -12,7 +12,7 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "decoding", "serving", "inspector", "inspection", "training", "runs", "importing", "planning",
-    "optimizers", "losses", "distributed", "fast", "studies", "translation", "language", "memory", "export", "engines",
+    "optimizers", "losses", "distributed", "fast", "studies", "export", "translation", "language", "memory", "engines",
     "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences", "nn", "canvas",
     "config", "files", "given", "shown", "events", "errors", "lazy", "pace",
 )  # fmt: skip

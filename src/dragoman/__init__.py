@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
     from dragoman.events import StopTraining as StopTraining
+    from dragoman.export import export_model as export_model
     from dragoman.importing import import_model as import_model
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
@@ -64,6 +65,7 @@ __all__, _name, _ = lazy_names(
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),
         "events": ("StopTraining",),
+        "export": ("export_model",),
         "language": ("Completer", "Filler", "TextScorer"),
         "importing": ("import_model",),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),

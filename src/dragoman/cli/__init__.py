@@ -15,6 +15,7 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
+from dragoman.cli.exporting import export
 from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
@@ -26,7 +27,7 @@ from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
-    average, merge, info, plot, bundle, import_model, settings, serve, demo,
+    average, merge, info, plot, bundle, import_model, export, settings, serve, demo,
 )  # fmt: skip
 
 
