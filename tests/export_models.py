@@ -56,6 +56,6 @@ def make_directory(folder: Path, kind: str = "joint", seed: int = 1, **settings:
                 one.mul_(1.5)
             else:
                 one.normal_(0.0, 0.5)
-    save_pretrained(folder, model, config, DecodingConfig(), Languages(source="de", target="en"))
+    save_pretrained(folder, model, config, DecodingConfig(max_length_offset=10), Languages(source="de", target="en"))
     save_tokenizers(folder, pair)
     return folder

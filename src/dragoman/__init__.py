@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
     from dragoman.runs import bundle as bundle
+    from dragoman.runs import pack as pack
     from dragoman.runs import plot as plot
     from dragoman.serving import serve as serve
     from dragoman.studies import compare as compare
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from dragoman.studies import measure as measure
     from dragoman.studies import score as score
     from dragoman.studies import synthesize as synthesize
+    from dragoman.studies import transcribe as transcribe
     from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
@@ -71,11 +73,11 @@ __all__, _name, _ = lazy_names(
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
-        "runs": ("bundle", "plot"),
+        "runs": ("bundle", "pack", "plot"),
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
-            "translate", "tune",
+            "transcribe", "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
         "training": ("Run", "average", "info", "merge", "remember", "train"),

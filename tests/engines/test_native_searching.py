@@ -101,7 +101,7 @@ def one_search(draw: st.DrawFn, beam_sizes: st.SearchStrategy[int]) -> dict[str,
         "max_length_offset": 9,
         "no_repeat_ngram": draw(st.integers(0, 3)),
         "end_at_limit": draw(st.sampled_from(["charged", "free", "none"])),
-        "early_stopping": draw(st.booleans()),
+        "beam_early_stopping": draw(st.booleans()),
     }
 
 

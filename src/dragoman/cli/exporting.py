@@ -1,4 +1,4 @@
-"""Verbs that give models to other programs: export."""
+"""Verbs that give models away: export, pack."""
 
 from __future__ import annotations
 
@@ -57,3 +57,20 @@ def export(
         print(f"{size:>15,}  {name}")
     for line in made.told():
         print(line)
+
+
+def pack(
+    model: Model,
+    out: Annotated[Path, typer.Argument(help="The file to make, which ends in .dragoman.", metavar="FILE")],
+    as_json: Json = False,
+) -> None:
+    """Put a model into one file, to give it away. Every verb takes it in place of a directory."""
+    from dragoman.runs import pack as make
+
+    made = make(model, out)
+    if as_json:
+        print_json(made.to_dict())
+        return
+    for name, size in made.files.items():
+        print(f"{size:>15,}  {name}")
+    print(f"{made.directory.stat().st_size:>15,}  bytes in {made.directory}")

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
+from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.errors import ConfigError, ModelError
 from dragoman.export.pieces import Pieces, pieces_of
@@ -90,7 +91,7 @@ def open_given(directory: str | Path, drop: Collection[str] = (), license_name: 
         ConfigError: the model has more than is exported and may not be left out, or `drop` names what it has not.
         ModelError: there is no encoder-decoder, it is damaged, or has parts of its own kind.
     """
-    directory = Path(directory)
+    directory = as_directory(Path(directory))
     config, _, _ = read_config(directory)
     if config.family != "transformer":
         hint = "`dragoman bundle` copies any model"
@@ -98,6 +99,9 @@ def open_given(directory: str | Path, drop: Collection[str] = (), license_name: 
                          found=config.family, hint=hint)  # fmt: skip
     dropped = _without(directory, config, drop)
     tokenizers = load_tokenizers(directory, config).without_matches()
+    if tokenizers.sound is not None:
+        hint = "`dragoman bundle` copies any model"
+        raise ModelError("models that listen are not exported", file=directory, found=tokenizers.sound, hint=hint)
     found = load_pretrained(directory)
     model = found.model
     assert isinstance(model, Transformer)
