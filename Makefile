@@ -10,7 +10,7 @@ SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.tom
 
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help setup demo test test-fast lint format native native-check dist docs bench bench-peers clean
+.PHONY: help setup demo demo-sound test test-fast lint format native native-check dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,9 @@ setup: $(VENV)/.installed-dev ## make the environment in .venv, with the tools f
 
 demo: $(VENV)/.installed ## train a small Chinese-English model and translate with it
 	$(VENV)/bin/dragoman demo
+
+demo-sound: $(VENV)/.installed-dev ## train a small model on spoken commands, and transcribe others with it
+	$(VENV)/bin/dragoman demo --sound
 
 test: $(VENV)/.installed-dev ## run the whole test suite
 	$(PYTEST) $(ARGS)
@@ -49,7 +52,7 @@ dist: $(VENV)/.installed-dev ## build the source distribution and the wheel for 
 	$(VENV)/bin/python -m hatchling build
 
 docs: $(VENV)/.installed-dev ## build the guide and the API reference into site/
-	$(VENV)/bin/python scripts/build_site.py build/docs
+	$(VENV)/bin/python scripts/build_site.py build/docs $(if $(wildcard runs/demo/model.safetensors),--model runs/demo)
 	rm -rf site && mv build/docs/site site
 
 bench: $(VENV)/.installed-dev ## run every benchmark; each prints JSON rows

@@ -1,6 +1,6 @@
 """Build the whole site: the guide in English and in Chinese, each with its own search, and the API reference.
 
-    python scripts/build_site.py FOLDER [--without-reference]
+    python scripts/build_site.py FOLDER [--without-reference] [--model runs/demo]
 
 The pages of `docs/` stay plain Markdown. What a reader of the site has besides is added here: the same anchors in both
 languages, a switch to the same page in the other one, formulas as MathML, and an index that finds Chinese words.
@@ -9,6 +9,7 @@ English is at the root, Chinese under `zh/`; `FOLDER/site` has both.
 
 from __future__ import annotations
 
+import argparse
 import html
 import json
 import os
@@ -22,6 +23,8 @@ from typing import Any
 
 import api_reference
 import glossary
+import modules_page
+import notebooks
 import settings_page
 import yaml
 from latex2mathml.converter import convert
@@ -30,7 +33,10 @@ from markdown.extensions.toc import slugify
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, THEME = ROOT / "docs", ROOT / "scripts" / "theme"
 LANGUAGES = {"en": "English", "zh": "中文"}
+# Pages that are written when the site is built.
+WRITTEN = {"modules": modules_page, "settings": settings_page}
 REFERENCE = {"en": "API reference", "zh": "API 参考（英文）"}
+DEMO = {"en": "A model from inside: 猫吃鱼", "zh": "从内部看模型：猫吃鱼"}
 PALETTE = {"en": ("Dark mode", "Light mode"), "zh": ("深色模式", "浅色模式")}
 DESCRIPTION = {
     "en": "A walk through the Transformer, from one-hot vectors to a model that translates",
@@ -128,8 +134,9 @@ def write_language(folder: Path, language: str, settings: dict[str, Any]) -> Non
         target.parent.mkdir(exist_ok=True)
         text = site_page(path.read_text(encoding="utf-8"), page, language, english.read_text(encoding="utf-8"))
         target.write_text(text, encoding="utf-8")
-    target = docs / ("en" if language == "en" else "") / "settings.md"
-    target.write_text(site_page(settings_page.page(language), "settings", language, settings_page.page("en")), "utf-8")
+    for name, written in WRITTEN.items():
+        target = docs / ("en" if language == "en" else "") / f"{name}.md"
+        target.write_text(site_page(written.page(language), name, language, written.page("en")), encoding="utf-8")
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
 
 
@@ -137,23 +144,22 @@ def _index(language: str) -> Path:
     return DOCS / "index.md" if language == "en" else DOCS / "zh" / "index.md"
 
 
-def language_settings(language: str, reference: bool) -> dict[str, Any]:
+def language_settings(language: str, reference: bool, demo: bool = False) -> dict[str, Any]:
     """Return the settings of one language's site out of `mkdocs.yml`."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     (part,) = (part for part in settings["nav"] if next(iter(part)) == {"en": "The guide", "zh": "指南"}[language])
     (pages,) = part.values()
-    pages[-1][next(iter(pages[-1]))].append({settings_page.TITLES[language]: f"{language}/settings.md"})
+    code = pages[-1][next(iter(pages[-1]))]
+    code += [{written.TITLES[language]: f"{language}/{name}.md"} for name, written in WRITTEN.items()]
     nav = _each(pages, lambda path: path.removeprefix("zh/"))
     other = "en" if language == "zh" else "zh"
+    root = "../" if language == "zh" else ""
+    links = [(REFERENCE, "api/index.html")] * reference + [(DEMO, "demo.html")] * demo
     extra = {
         "alternate": [{"name": name, "link": "/", "lang": one} for one, name in LANGUAGES.items()],
         "other": {"language": other, "name": LANGUAGES[other]},
-        "everywhere": [
-            {"name": REFERENCE[language], "to": "../api/index.html" if language == "zh" else "api/index.html"}
-        ],
+        "everywhere": [{"name": names[language], "to": root + to} for names, to in links],
     }
-    if not reference:
-        extra["everywhere"] = []
     dark, light = PALETTE[language]
     palette = [
         {
@@ -227,12 +233,13 @@ def finish(site: Path, part: str) -> None:
             path.write_text(changed, encoding="utf-8")
 
 
-def build(folder: Path, reference: bool = True) -> Path:
+def build(folder: Path, reference: bool = True, model: Path | None = None) -> Path:
     """Build the site and return its folder.
 
     Args:
         folder: where to work; what an earlier call left there is replaced.
         reference: whether the API reference is built too, which takes the most time.
+        model: a trained demo, for a page on which it translates 猫吃鱼.
     """
     parts = [*LANGUAGES, *(["api"] if reference else [])]
     for part in parts:
@@ -240,14 +247,25 @@ def build(folder: Path, reference: bool = True) -> Path:
         if part == "api":
             write_reference(folder / part)
         else:
-            write_language(folder / part, part, language_settings(part, reference))
+            write_language(folder / part, part, language_settings(part, reference, model is not None))
         run_zensical(folder / part)
         finish(folder / part / "site", part)
     site = folder / "site"
     shutil.rmtree(site, ignore_errors=True)
     for part in parts:
         (folder / part / "site").rename(site / ("" if part == "en" else part))
+    notebooks.write_notebooks(site / "notebooks")
+    if model is not None:
+        write_demo(model, site / "demo.html")
     return site
+
+
+def write_demo(model: Path, path: Path) -> None:
+    """Write the inspector's page of 猫吃鱼, which needs nothing else."""
+    import dragoman
+    from dragoman.inspector import offline_page
+
+    path.write_text(offline_page(dragoman.inspect(model, "猫吃鱼"), parameters=False), encoding="utf-8")
 
 
 def write_reference(folder: Path) -> None:
@@ -274,4 +292,9 @@ def run_zensical(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(build(Path(sys.argv[1]).resolve(), reference="--without-reference" not in sys.argv[2:]))
+    given = argparse.ArgumentParser()
+    given.add_argument("folder", type=Path)
+    given.add_argument("--without-reference", action="store_true")
+    given.add_argument("--model", type=Path)
+    chosen = given.parse_args()
+    print(build(chosen.folder.resolve(), not chosen.without_reference, chosen.model))

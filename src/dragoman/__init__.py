@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.evaluation import Metric as Metric
     from dragoman.events import StopTraining as StopTraining
+    from dragoman.export import export_model as export_model
     from dragoman.importing import import_model as import_model
     from dragoman.inspection import Trace as Trace
     from dragoman.inspection import draw_trace as draw_trace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.models import load_pretrained as load_pretrained
     from dragoman.models import save_pretrained as save_pretrained
     from dragoman.runs import bundle as bundle
+    from dragoman.runs import pack as pack
     from dragoman.runs import plot as plot
     from dragoman.runs import push as push
     from dragoman.serving import serve as serve
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from dragoman.studies import measure as measure
     from dragoman.studies import score as score
     from dragoman.studies import synthesize as synthesize
+    from dragoman.studies import transcribe as transcribe
     from dragoman.studies import translate as translate
     from dragoman.studies import tune as tune
     from dragoman.training import Run as Run
@@ -65,16 +68,17 @@ __all__, _name, _ = lazy_names(
         "errors": ("DragomanError",),
         "evaluation": ("Metric",),
         "events": ("StopTraining",),
+        "export": ("export_model",),
         "language": ("Completer", "Filler", "TextScorer"),
         "importing": ("import_model",),
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
-        "runs": ("bundle", "plot", "push"),
+        "runs": ("bundle", "pack", "plot", "push"),
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",
-            "translate", "tune",
+            "transcribe", "translate", "tune",
         ),
         "translation": ("Translation", "Translator"),
         "training": ("Run", "average", "info", "merge", "remember", "train"),

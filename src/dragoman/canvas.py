@@ -5,6 +5,7 @@ No window, no global figure, no change to the caller's settings.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,11 @@ from dragoman.errors import DragomanError
 
 FORMATS = (".png", ".svg", ".pdf")
 INK, QUIET, LINES = "#1c1c28", "#6b6b7b", "#d9dde3"
+# Of SVG files, whose letters are drawn by the reader's machine: the same on all that write them.
+FAMILIES = (
+    "'DejaVu Sans', 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans SC', 'Noto Sans CJK SC', 'PingFang SC', "
+    "'Microsoft YaHei', sans-serif"
+)
 _OWN_FONT = "DejaVu Sans"  # comes with matplotlib
 # Good fonts for scripts that it lacks, best first; any other font of the system comes after them.
 _GOOD_FONTS = (
@@ -24,6 +30,8 @@ _GOOD_FONTS = (
     "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "WenQuanYi", "Heiti", "STHeiti", "SimHei", "Noto Serif CJK",
     "Songti", "SimSun", "Droid Sans Fallback", "AR PL", "Noto Sans", "Arial Unicode", "FreeSans", "Unifont",
 )  # fmt: skip
+_AS_SVG = "drawn as SVG, whose letters a browser draws with its own fonts. For PNG"
+_FAMILIES = re.compile(r"(font-family: |font: [^;'\"]*)'[^;\"]*")
 _PACKAGES = {
     True: (
         "`apt install fonts-noto-cjk` (Debian, Ubuntu), `dnf install google-noto-sans-cjk-fonts` (Fedora), "
@@ -64,15 +72,41 @@ def draw(path: str | Path, text: str, make: Callable[[], Any], *, title: str | N
     """
     style, path = _matplotlib_style(), checked_path(path)
     fonts, missing = _fonts_for(text + (title or ""))
-    # Self-contained letters, and the same bytes for the same picture.
-    settings = {"svg.fonttype": "path", "svg.hashsalt": "dragoman", "pdf.fonttype": 42, "font.family": fonts}
+    # The same bytes for the same picture; SVG keeps its text as text, which the reader's fonts draw.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "dragoman", "pdf.fonttype": 42, "font.family": fonts}
     with style.context(["default", settings]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
         figure = make()
         if title:
             _add_title(figure, title)
         _save(figure, path)
+    if path.suffix.lower() == ".svg":
+        return write_picture(path, _FAMILIES.sub(rf"\1{FAMILIES}", path.read_text(encoding="utf-8")))
     return Picture(path, _missing_note(missing))
+
+
+def write_picture(path: Path, svg: str) -> Picture:
+    """Write an SVG file.
+
+    Raises:
+        DragomanError: it cannot be written.
+    """
+    try:
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise DragomanError("the picture cannot be written", file=path, found=error.strerror or error) from error
+    return Picture(path)
+
+
+def fitting_format(text: str) -> tuple[str, str | None]:
+    """Return "png" if some font here has every character of the text, else "svg", and why.
+
+    Raises:
+        DragomanError: matplotlib is not installed.
+    """
+    _matplotlib_style()
+    note = _missing_note(_fonts_for(text)[1], _AS_SVG)
+    return ("png", None) if note is None else ("svg", note)
 
 
 def checked_path(path: str | Path) -> Path:
@@ -87,10 +121,10 @@ def checked_path(path: str | Path) -> Path:
     return path
 
 
-def label(piece: str) -> str:
-    """Return a piece as it can be printed: spaces and control characters visible, very long ones cut."""
+def label(piece: str, longest: int = 24) -> str:
+    """Return a piece as it can be printed: spaces and control characters visible, those beyond `longest` cut."""
     shown = "".join("␣" if c in " ▁" else c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece)
-    return shown if len(shown) <= 24 else shown[:23] + "…"
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def _matplotlib_style() -> ModuleType:
@@ -164,10 +198,10 @@ def _covered(file: str, characters: set[str]) -> set[str]:
     return {character for character in characters if ord(character) in known}
 
 
-def _missing_note(missing: set[str]) -> str | None:
+def _missing_note(missing: set[str], what: str = "drawn as boxes") -> str | None:
     if not missing:
         return None
     kinds = {unicodedata.name(character, "").partition(" ")[0] for character in missing}
     shown = "".join(sorted(missing)[:20]) + ("…" if len(missing) > 20 else "")
     packages = _PACKAGES[bool(kinds & {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"})]
-    return f"no installed font has {shown}: drawn as boxes. Install a font: {packages}. Then draw again"
+    return f"no installed font has {shown}: {what}. Install a font: {packages}. Then draw again"

@@ -26,6 +26,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, TextIO
 
+from dragoman.archive import Window, window
 from dragoman.errors import DragomanError, ModelError, SaveError
 
 MAX_JSON_BYTES = 16 << 20
@@ -164,7 +165,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading; a link to one is followed.
+    """Open a regular file for reading; a link to one is followed, also into a packed model (`dragoman.archive`).
 
     Raises:
         ModelError: it is missing, a pipe or a device, or reading it fails.
@@ -175,12 +176,19 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ModelError("not a regular file", file=path)
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
+            part = window(descriptor, path)
+            with os.fdopen(descriptor, "rb", closefd=False) if part is None else BufferedReader(part) as file:
                 yield file
         finally:
             os.close(descriptor)
     except OSError as error:
         raise ModelError("cannot read the file", file=path, found=error.strerror or error) from error
+
+
+def size_of(file: BufferedReader) -> int:
+    """Return the bytes of a file that `opened` gave."""
+    part = file.raw
+    return part.size if isinstance(part, Window) else os.fstat(file.fileno()).st_size
 
 
 def open_append(*paths: Path) -> list[TextIO]:
@@ -250,7 +258,7 @@ def verify_file(path: Path, size: int, sha256: str) -> None:
         ModelError: it is missing, is not a regular file, or differs.
     """
     with opened(path) as file:
-        found = os.fstat(file.fileno()).st_size
+        found = size_of(file)
         if found != size:
             raise ModelError("damaged: wrong size", file=path, expected=f"{size} bytes", found=f"{found} bytes")
         digest = hashlib.file_digest(file, "sha256").hexdigest()

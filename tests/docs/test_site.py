@@ -210,6 +210,7 @@ def search(page: Page, query: str) -> list[str]:
         ("", "teacher forcing", "en/09-decoder/#shifted-right"),
         ("", "positional encoding", "en/05-embedding-and-positions/#a-clock-with-many-hands"),
         ("", "temperature", "en/11-search/#sampling"),
+        ("", "BatchNorm", "en/questions/#batchnorm-or-layernorm"),
     ],
 )
 def test_the_search_finds_the_page_that_explains_it(

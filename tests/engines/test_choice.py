@@ -119,7 +119,7 @@ def test_an_engine_says_by_itself_what_it_runs(engine: type[ModuleEngine], monke
     sizes = {"source_vocab": 9, "target_vocab": 9, "d_model": 8, "num_heads": 2, "d_ff": 8}
     told = {}
     for family in ("transformer", "causal", "masked"):
-        for positions in ("interleaved", "concatenated", "rotary", "relative", "alibi"):
+        for positions in ("interleaved", "concatenated", "marian", "fairseq", "rotary", "relative", "alibi"):
             config = ModelConfig.from_dict({**sizes, "family": family, "positions": positions})
             told[family, positions] = engine.supports(blueprint_of(config))
             assert ModuleEngine.supports(blueprint_of(config)) is None

@@ -83,6 +83,7 @@ def cases(draw: st.DrawFn) -> Case:
     vocab = draw(st.sampled_from([9, 37, 64]))
     d_k = draw(st.integers(1, 40)) if odd_heads else None
     rotary = [] if (d_k or d_model // heads) % 2 else ["rotary"] if causal else ["rotary", "rotary-cross"]
+    foreign = ["marian", "fairseq"] if d_model % 2 == 0 and d_model >= 4 else []
     config = ModelConfig(
         family="causal" if causal else "transformer",
         source_vocab=None if causal else vocab,
@@ -99,7 +100,7 @@ def cases(draw: st.DrawFn) -> Case:
         activation=draw(st.sampled_from(["relu", "gelu", "silu"])),
         bias=draw(st.booleans()),
         generator_bias=draw(st.booleans()),
-        positions=draw(st.sampled_from(["interleaved", "concatenated", "alibi", *rotary])),
+        positions=draw(st.sampled_from(["interleaved", "concatenated", "alibi", *foreign, *rotary])),
         tie_embeddings="decoder" if causal and tied == "all" else tied,
     )
     lengths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=6))

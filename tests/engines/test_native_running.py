@@ -204,6 +204,8 @@ def asked(draw: random.Random) -> Asked:
         length_penalty_formula=draw.choice(["gnmt", "power", "reward"]),
         min_length=min_length,
         no_repeat_ngram=draw.choice([0, 0, 2, 3]),
+        end_at_limit=draw.choice(["charged", "free", "none"]),
+        beam_early_stopping=draw.choice([False, True]),
     )
     prefix = [draw.randrange(4, VOCAB) for _ in range(draw.choice([0, 0, 1, 3]))]
     longest = max(len(prefix), min_length, draw.randint(1, 12))

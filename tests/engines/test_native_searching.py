@@ -60,7 +60,7 @@ def weights(draw: st.DrawFn) -> Weights:
         num_encoder_layers=1,
         num_decoder_layers=draw(st.integers(1, 2)),
         norm=draw(st.sampled_from(["pre", "post"])),
-        positions=draw(st.sampled_from(["interleaved", "concatenated", "rotary", "alibi"])),
+        positions=draw(st.sampled_from(["interleaved", "concatenated", "marian", "fairseq", "rotary", "alibi"])),
     )
     precision = draw(st.sampled_from(["float32", "int8"]))
     return Weights(
@@ -100,6 +100,8 @@ def one_search(draw: st.DrawFn, beam_sizes: st.SearchStrategy[int]) -> dict[str,
         "max_length": draw(st.sampled_from([None, min_length + 1, min_length + 5])),
         "max_length_offset": 9,
         "no_repeat_ngram": draw(st.integers(0, 3)),
+        "end_at_limit": draw(st.sampled_from(["charged", "free", "none"])),
+        "beam_early_stopping": draw(st.booleans()),
     }
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.evaluation import edit_distance
+from dragoman.evaluation.edit_distance import edit_kinds
 
 symbols = st.lists(st.integers(0, 3), max_size=9).map(tuple)
 
@@ -59,3 +60,19 @@ def test_is_right_beyond_a_machine_word() -> None:
 
 def test_takes_words_as_well_as_characters() -> None:
     assert edit_distance(["the", "cat", "sat"], ["the", "bat", "sat", "down"]) == 2
+
+
+@given(symbols, symbols)
+def test_kinds_of_edits_add_up(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    kinds = edit_kinds(found, expected)
+    assert sum(kinds) == obvious(found, expected)
+    assert kinds.insertions - kinds.deletions == len(found) - len(expected)
+    assert min(kinds) >= 0
+    back = edit_kinds(expected, found)
+    assert (back.insertions, back.deletions) == (kinds.deletions, kinds.insertions)
+
+
+def test_kinds_of_edits_by_hand() -> None:
+    assert edit_kinds(["show", "me", "files"], ["show", "me", "my", "files", "please"]) == (0, 2, 0)
+    assert edit_kinds(["show", "me", "my", "my", "files"], ["show", "me", "your", "files"]) == (1, 0, 1)
+    assert edit_kinds([], ["a"]) == (0, 1, 0)

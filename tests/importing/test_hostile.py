@@ -55,7 +55,7 @@ def changed(tree: Any, draw: random.Random) -> Any:
         tree.pop(key, None)
     elif draw.random() < 0.1:
         tree[f"{key}{draw.randrange(9)}"] = draw.choice(VALUES)
-    elif isinstance(tree[key], dict) and draw.random() < 0.7:
+    elif isinstance(tree.get(key), dict) and draw.random() < 0.7:
         tree[key] = changed(tree[key], draw)
     else:
         tree[key] = draw.choice(VALUES)
@@ -65,10 +65,10 @@ def changed(tree: Any, draw: random.Random) -> Any:
 def mutate(path: Path, draw: random.Random) -> None:
     data = path.read_bytes()
     if path.suffix == ".json" and draw.random() < 0.7:
-        tree = json.loads(data)
-        path.write_text(json.dumps(changed(tree, draw)))
-    else:
-        path.write_bytes(spoiled(data, draw))
+        with suppress(ValueError):  # of a file that is spoiled already
+            path.write_text(json.dumps(changed(json.loads(data), draw)))
+            return
+    path.write_bytes(spoiled(data or b"{}", draw))
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_pieces_of_every_kind_are_drawn(tmp_path: Path) -> None:
     weights[0, 1:] = np.nan
     assert attention_map(weights, pieces, pieces, tmp_path / "a.svg").note is None
     drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert f"<!-- {'x' * 23}… -->" in drawn, "long pieces are cut"
+    assert f">{'x' * 23}…</text>" in drawn, "long pieces are cut, and text is text"
 
 
 def test_nothing_but_hidden_cells_is_drawn_too(tmp_path: Path) -> None:

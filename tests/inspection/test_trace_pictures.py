@@ -26,11 +26,12 @@ def trace() -> Trace:
 
 
 def test_a_whole_trace_gives_all_pictures(trace: Trace, tmp_path: Path) -> None:
-    drawn = draw_trace(trace, tmp_path / "new" / "pictures")
+    drawn = draw_trace(trace, tmp_path / "new" / "pictures", format="png")
     names = [
-        "positions", "masks", "encoder.layers.0.self_attention",
+        "architecture", "positions", "masks", "layer-norm", "encoder.layers.0.self_attention",
         "decoder.layers.0.self_attention", "decoder.layers.0.cross_attention", "decoder.layers.1.self_attention",
-        "decoder.layers.1.cross_attention", "schedule", "label-smoothing",
+        "decoder.layers.1.cross_attention", "scores", "one-head", "logits", "training-and-steps", "embeddings",
+        "schedule", "label-smoothing",
     ]  # fmt: skip
     assert [picture.path for picture in drawn] == [tmp_path / "new" / "pictures" / f"{name}.png" for name in names]
     assert all(picture.path.read_bytes().startswith(b"\x89PNG") for picture in drawn)

@@ -163,6 +163,7 @@ def test_a_hidden_cell_says_why(open_page: Open) -> None:
 
 def test_keys_change_the_step_the_layer_and_the_head(open_page: Open, found: Inspection) -> None:
     with open_page() as page:
+        expect(page.locator("main")).to_have_attribute("data-view", "map")
         page.keyboard.press("ArrowRight")
         expect(page.locator("#strip [aria-pressed=true]")).to_have_attribute("data-key", "step:2")
         go(page, view="stage", stage="decoder.layers.0.self_attention.weights")

@@ -65,6 +65,8 @@ def random_request(draw: random.Random) -> SearchRequest:
         "min_length": min_length,
         "max_length": draw.choice([min_length + 1, min_length + 4, 9]),
         "no_repeat_ngram": draw.choice([0, 0, 2]),
+        "end_at_limit": draw.choice(["charged", "free", "none"]),
+        "beam_early_stopping": draw.random() < 0.5,
         "sampling": draw.random() < 0.25,
         "top_k": draw.choice([0, 3]),
         "temperature": draw.choice([1.0, 0.7]),

@@ -1,17 +1,35 @@
-"""Files of sound to waveforms."""
+"""Files of sound to waveforms, by libsndfile: WAV, FLAC, OGG, MP3, AIFF and what else it reads.
+
+A file may be hostile: nothing is believed that its header says of its length, samples are read in blocks, and what
+cannot be used is a `DataError` of one line.
+"""
 
 from __future__ import annotations
 
 import io
-import wave
+import math
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from dragoman.audio.resampling import resample
 from dragoman.audio.waveform import Waveform
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+KINDS = "WAV, FLAC, OGG, MP3 or another kind that libsndfile reads"
+RATES = (1_000, 768_000)
+# Values of all channels that are read at once, and samples of a sound at most: half a gigabyte.
+BLOCK, MOST_SAMPLES = 1 << 20, 1 << 27
+# A program that writes into a pipe does not know the length and writes one that means this.
+UNKNOWN = 0x7FFF_0000
 
 
 def read_audio(
@@ -22,30 +40,172 @@ def read_audio(
     end: float | None = None,
     limit_seconds: float = 3600.0,
 ) -> Waveform:
-    """Return a sound, or the part of it between two times in seconds, as one channel, resampled if a rate is given.
+    """Return a sound, or the part of it between two times, as one channel: the mean of its channels.
+
+    Args:
+        source: the file, or what is in it.
+        sample_rate: resample to this rate in Hz.
+        start: where the part begins, in seconds.
+        end: where it ends; None, or later than the sound: with the sound.
+        limit_seconds: a longer part is refused.
 
     Raises:
-        DataError: there is no such file, it is no sound that is known here, too long, or the part lies outside it.
+        DataError: there is no such file, it is no sound, is damaged, empty or too long, a sample is no number, or the
+            part lies outside it.
+        ConfigError: the package soundfile is not installed.
     """
-    file = "bytes" if isinstance(source, bytes) else str(source)
-    try:
-        with wave.open(io.BytesIO(source) if isinstance(source, bytes) else str(source), "rb") as sound:
-            rate, channels, width = sound.getframerate(), sound.getnchannels(), sound.getsampwidth()
-            if width != 2:
-                raise DataError("not a sound that can be read", file=file, expected="16 bits", found=f"{8 * width}")
-            first, total = round(start * rate), sound.getnframes()
-            last = total if end is None else min(round(end * rate), total)
-            if first >= max(total, 1):
-                raise DataError("the part lies beyond the sound", file=file, expected=f"less than {total / rate:g} s",
-                                found=f"{start:g} s")  # fmt: skip
-            if last - first > limit_seconds * rate:
-                raise DataError("the sound is too long", file=file, expected=f"{limit_seconds:g} s at most",
-                                found=f"{(last - first) / rate:g} s")  # fmt: skip
-            sound.setpos(first)
-            data = np.frombuffer(sound.readframes(last - first), dtype="<i2").reshape(-1, channels)
-    except (OSError, EOFError, wave.Error) as error:
-        raise DataError("not a sound that can be read", file=file, found=error) from error
-    samples = torch.from_numpy((data.astype(np.float32) / 32768).mean(1))
+    file = "sound" if isinstance(source, bytes) else str(source)
+    if not (math.isfinite(start) and start >= 0 and (end is None or start < end < math.inf)):
+        raise DataError("no part of a sound", file=file, expected="0 <= start < end", found=f"{start} to {end}")
+    with _opened(source, file) as data:
+        _check_whole(data, file)
+        samples, rate = _read(data, file, start, end, limit_seconds)
+    sound = torch.from_numpy(samples)
     if sample_rate is not None and sample_rate != rate:
-        return Waveform(resample(samples, rate, sample_rate), sample_rate)
-    return Waveform(samples, rate)
+        # A filter may pass the ends of the scale a little.
+        return Waveform(resample(sound, rate, sample_rate).clamp_(-1, 1), sample_rate)
+    return Waveform(sound, rate)
+
+
+def _opened(source: str | Path | bytes, file: str) -> io.BufferedIOBase:
+    if isinstance(source, bytes):
+        if not source:
+            raise DataError("the file is empty", file=file, expected=KINDS)
+        return io.BytesIO(source)
+    try:
+        status = os.stat(source)
+        # Opening a pipe or a device could wait for ever.
+        if not stat.S_ISREG(status.st_mode):
+            found = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            raise DataError("this is no file of sound", file=file, expected=KINDS, found=found)
+        if not status.st_size:
+            raise DataError("the file is empty", file=file, expected=KINDS)
+        return open(source, "rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"the sound cannot be read: {reason}", file=file) from error
+
+
+def _check_whole(data: io.BufferedIOBase, file: str) -> None:
+    """Refuse a WAV file that has lost its end: libsndfile would take what is left for the whole."""
+    head = data.read(12)
+    if head[:4] == b"RIFF" and head[8:] == b"WAVE":
+        size = data.seek(0, io.SEEK_END)
+        at = 12
+        for _ in range(1000):
+            data.seek(at)
+            chunk = data.read(8)
+            length = int.from_bytes(chunk[4:], "little")
+            if len(chunk) < 8 or chunk[:4] == b"data":
+                if len(chunk) == 8 and size - at - 8 < length < UNKNOWN:
+                    found = f"{size - at - 8:,} bytes of sound"
+                    raise DataError("the file has lost its end", file=file, expected=f"{length:,} bytes", found=found)
+                break
+            at += 8 + length + length % 2
+    data.seek(0)
+
+
+def _read(
+    data: io.BufferedIOBase, file: str, start: float, end: float | None, limit: float
+) -> tuple[Float32[np.ndarray, " time"], int]:
+    """The samples of a part, and their rate."""
+    try:
+        import soundfile
+    except (ImportError, OSError) as error:
+        hint = "pip install 'dragoman[audio]'"
+        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
+    unreadable = DataError("this is no sound that can be read", file=file, expected=KINDS)
+    try:
+        # Without its name: libsndfile would take a .raw file for samples without a header.
+        sound = soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
+    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise unreadable from error
+    with sound:
+        rate = sound.samplerate
+        if not RATES[0] <= rate <= RATES[1] or sound.channels < 1:
+            found = f"{rate} Hz, {sound.channels} channels"
+            raise DataError("the sound is of an impossible kind", file=file, expected="1 to 768 kHz", found=found)
+        first, last, known = _bounds(sound, file, start, end, limit)
+        most = math.floor(min(limit * rate, MOST_SAMPLES))
+        try:
+            if first:
+                sound.seek(first)
+            blocks, count = [], 0
+            for block in _blocks(sound, last - first):
+                blocks.append(_checked(block, file, (first + count) / rate))
+                count += len(block)
+                if count > most:
+                    raise _too_long(file, most / rate, None)
+        except (soundfile.LibsndfileError, RuntimeError, MemoryError) as error:
+            raise DataError("the sound is damaged", file=file, found=error) from error
+    if known and count < last - first:
+        raise DataError(
+            "the file has lost its end", file=file, expected=f"{last - first:,} samples", found=f"{count:,}"
+        )
+    if not count:
+        raise DataError("the sound is empty", file=file, expected="at least one sample")
+    return np.concatenate(blocks), rate
+
+
+def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float) -> tuple[int, int, bool]:
+    """First sample, the one after the last, and whether the header knows how many there are."""
+    rate, total = sound.samplerate, sound.frames
+    known = 0 <= total < 1 << 40
+    first = round(start * rate)
+    if known and total and first >= total:
+        expected = f"within {total / rate:g} s"
+        raise DataError("the part lies outside the sound", file=file, expected=expected, found=f"{start:g} s")
+    asked = 1 << 40 if end is None else round(end * rate)
+    last = min(total, asked) if known else asked
+    if known and last - first > min(limit * rate, MOST_SAMPLES):
+        raise _too_long(file, min(limit, MOST_SAMPLES / rate), (last - first) / rate)
+    return first, last, known
+
+
+def _too_long(file: str, limit: float, found: float | None) -> DataError:
+    length = "more" if found is None else f"{found:,.0f} s"
+    return DataError("the sound is too long", file=file, expected=f"{limit:,.0f} s at most", found=length)
+
+
+def _blocks(sound: Any, wanted: int) -> Iterator[Float32[np.ndarray, "time channels"]]:
+    """What is there of so many samples, a block at a time."""
+    size = max(1, BLOCK // sound.channels)
+    while wanted > 0:
+        block = sound.read(min(size, wanted), dtype="float32", always_2d=True)
+        if not len(block):
+            return
+        wanted -= len(block)
+        yield block
+
+
+def _checked(block: Float32[np.ndarray, "time channels"], file: str, start: float) -> Float32[np.ndarray, " time"]:
+    """The mean of the channels, clipped to the scale."""
+    if not np.isfinite(block).all():
+        raise DataError("a sample of the sound is no number (NaN or infinite)", file=file, found=f"after {start:.2f} s")
+    mono = block[:, 0] if block.shape[1] == 1 else block.mean(1, dtype=np.float32)
+    return np.clip(mono, -1, 1)
+
+
+class _Nameless(io.RawIOBase):
+    """A file without its name."""
+
+    def __init__(self, data: io.BufferedIOBase) -> None:
+        self.data = data
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self.data.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.data.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        return self.data.readinto(buffer)
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self.data.read(size)

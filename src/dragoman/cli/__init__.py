@@ -15,9 +15,11 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
+from dragoman.cli.exporting import export, pack
 from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
+from dragoman.cli.listening import transcribe
 from dragoman.cli.looking import bundle, plot, push, settings
 from dragoman.cli.serving import serve
 from dragoman.cli.training import average, demo, merge, prepare, train
@@ -25,8 +27,8 @@ from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
-    train, prepare, translate, evaluate, compare, tune, remember, synthesize, score, complete, explain, inspect,
-    average, merge, info, plot, bundle, push, import_model, settings, serve, demo,
+    train, prepare, translate, transcribe, evaluate, compare, tune, remember, synthesize, score, complete, explain,
+    inspect, average, merge, info, plot, bundle, import_model, export, pack, push, settings, serve, demo,
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -52,6 +51,17 @@ Typed = Annotated[
 Adapter = Annotated[
     Path | None, typer.Option(help="An adapter over the model, or the run that trained it.", metavar="DIR")
 ]
+Input = Annotated[Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")]
+Output = Annotated[Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
+]
+PartLines = Annotated[int, typer.Option(help="Lines that a worker takes at a time.", min=1)]
+Buffer = Annotated[
+    int | None,
+    typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
+]
 Unknown = Annotated[
     Literal["forbid", "copy", "keep"] | None,
     typer.Option(
@@ -64,12 +74,8 @@ Unknown = Annotated[
 def translate(
     model: Model,
     text: Typed = None,
-    input_: Annotated[
-        Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")
-    ] = None,
+    input_: Input = None,
+    output: Output = None,
     ensemble: Ensemble = None,
     adapter: Adapter = None,
     beam_size: BeamSize = None,
@@ -82,10 +88,9 @@ def translate(
     unknown: Unknown = None,
     prefix: Annotated[str, typer.Option(help="What every output must begin with.")] = "",
     on_bad_text: OnBadText = "stop",
-    buffer: Annotated[
-        int | None,
-        typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
-    ] = None,
+    buffer: Buffer = None,
+    workers: Workers = None,
+    part_lines: PartLines = 10_000,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -104,8 +109,12 @@ def translate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
-    opened = open_translator if adapter is None else partial(_adapted, adapter)
-    translator, options = opened(model, ensemble, settings, named, **how, threads=threads)
+    if workers is not None:
+        from dragoman.cli.bulk import translate_in_parts
+
+        translate_in_parts(locals())
+        return
+    translator, options = _opened(adapter, model, ensemble, settings, named, **how, threads=threads)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
@@ -123,8 +132,8 @@ def translate(
                 stream.flush()
 
 
-def _adapted(
-    adapter: Path,
+def _opened(
+    adapter: Path | None,
     model: Path,
     ensemble: list[Path] | None,
     settings: list[str] | None,
@@ -135,13 +144,20 @@ def _adapted(
     precision: str,
     threads: int | None = None,
 ) -> tuple[Translator, DecodingConfig]:
-    """What `open_translator` returns, of a model with an adapter."""
-    from dragoman.config import Placement
-    from dragoman.translation.adapted import open_adapted
+    """What `open_translator` returns, also of a model with an adapter; one that listens is refused."""
+    if adapter is None:
+        translator, options = open_translator(
+            model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
+        )
+    else:
+        from dragoman.config import Placement
+        from dragoman.translation.adapted import open_adapted
 
-    use_threads(threads)
-    translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
-    return translator, translator.options(decoding_settings(settings, named))
+        use_threads(threads)
+        translator = open_adapted([model, *(ensemble or [])], adapter, Placement(device, engine, precision))
+        options = translator.options(decoding_settings(settings, named))
+    translator.tokenizers.check_reads()
+    return translator, options
 
 
 def _watched(
@@ -332,7 +348,20 @@ def _pair_scores(
         raise ModelError(message, file=model, found="--source, --target", hint=hint)
     total, pairs = _aligned(source, target, on_bad_text)
     translator = Translator.from_pretrained(model, device=device, engine="module")
+    if translator.tokenizers.sound is not None:
+        pairs = _of_recordings(pairs, source)
     return translator.score_pairs(told(pairs, "pairs:", total))
+
+
+def _of_recordings(pairs: Iterator[tuple[str, str] | None], listing: Path) -> Iterator[tuple[str, str] | None]:
+    """The same pairs, the sources of which are lines of a list of recordings, with whole paths."""
+    from dragoman.audio.listing import Recording
+
+    folder = str(listing.resolve().parent)
+    for number, pair in enumerate(pairs, 1):
+        if pair is not None:
+            pair = str(Recording.of_line(pair[0], folder=folder, file=str(listing), line=number)), pair[1]
+        yield pair
 
 
 def _aligned(source: Path, target: Path, on_bad_text: BadText) -> tuple[int, Iterator[tuple[str, str] | None]]:

@@ -172,7 +172,7 @@ def _refuse(option: str, why: str, *given: object) -> None:
 def _draw(trace: Trace, directory: Path, kind: str | None) -> list[Picture]:
     from dragoman.inspection import draw_trace
 
-    return draw_trace(trace, directory, format=kind or "png")
+    return draw_trace(trace, directory, format=kind)
 
 
 def _write(lines: list[str]) -> None:

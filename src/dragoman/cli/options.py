@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
+from dragoman.cli.packed import opened
 from dragoman.pace import paced
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Model = Annotated[Path, typer.Argument(help="A run directory or model directory.", metavar="MODEL")]
+Model = Annotated[Path, typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", callback=opened)]
 Source = Annotated[
     list[str] | None, typer.Option(help="Source lines; repeatable, .gz is read as it is.", metavar="FILE")
 ]
@@ -71,7 +72,8 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Engine = Annotated[str, typer.Option(help="How the model is run: auto, native, packed or module.")]
 Precision = Annotated[str, typer.Option(help="Of products: auto, float32, int8 or bfloat16.")]
 Ensemble = Annotated[
-    list[Path] | None, typer.Option(help="Further models that decide with it; repeatable.", metavar="MODEL")
+    list[Path] | None,
+    typer.Option(help="More models that decide too; repeatable.", metavar="MODEL", callback=opened),
 ]
 BeamSize = Annotated[
     int | None, typer.Option(help="Hypotheses kept, at most 1024; 1 is greedy search.  [default: the model's]")

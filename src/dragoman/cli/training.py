@@ -45,6 +45,10 @@ DevSourceAudio = Annotated[
     list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
 ]
 
+AddTokens = Annotated[
+    str | None, typer.Option(help="With --init-from: tokens to append to its vocabulary, one a line.", metavar="FILE")
+]
+
 
 def train(
     out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
@@ -75,10 +79,7 @@ def train(
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
     ] = None,
-    add_tokens: Annotated[
-        str | None,
-        typer.Option(help="With --init-from: tokens to append to its vocabulary, one a line.", metavar="FILE"),
-    ] = None,
+    add_tokens: AddTokens = None,
     max_minutes: Annotated[
         str | None,
         typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),
@@ -174,13 +175,22 @@ def merge(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")] = Path("runs/demo"),
-    direction: Annotated[str, typer.Option(help="zh-en or en-zh.")] = "zh-en",
+    out: Annotated[
+        Path | None, typer.Option(help="The run directory; runs/demo, or runs/demo-sound.", metavar="DIR")
+    ] = None,
+    direction: Annotated[str | None, typer.Option(help="zh-en or en-zh; of sounds en-en or zh-en.")] = None,
+    sound: Annotated[bool, typer.Option("--sound", help="Spoken commands instead of texts.")] = False,
 ) -> None:
     """Train a small Chinese-English model, and show it at work. The corpus ships with the package."""
-    from dragoman.demo import run_demo
+    from dragoman.demo import run_demo, run_sound_demo
     from dragoman.demo.show import DIRECTIONS
 
+    if sound:
+        language = {None: "en", "en-en": "en", "zh-en": "zh"}.get(direction)
+        if language is None:
+            raise typer.BadParameter("expected en-en or zh-en", param_hint="--direction")
+        raise typer.Exit(run_sound_demo(out or Path("runs/demo-sound"), language=language).exit_status)
+    out, direction = out or Path("runs/demo"), direction or "zh-en"
     if direction not in DIRECTIONS:
         raise typer.BadParameter(f"expected {' or '.join(DIRECTIONS)}", param_hint="--direction")
     raise typer.Exit(run_demo(out, direction=direction).exit_status)

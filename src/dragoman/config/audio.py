@@ -72,6 +72,15 @@ class AudioConfig(Section, section="audio", content=frozenset({"data", "run"})):
         before="ss",
         elsewhere="specaugment",
     )
+    perturb: Literal["none", "speed", "everything"] = setting(
+        default="none",
+        description="What training does to the sound itself of each recording anew in each epoch: speed plays it 5 % "
+        "slower, as it is or 5 % faster; everything also changes its loudness, and adds a room or noise to some.",
+        content=frozenset({"run"}),
+        since="0.2.0",
+        before="none",
+        elsewhere="speed_perturb perturb_factors",
+    )
 
     def check(self) -> None:
         """See `Section.check`."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from dragoman.canvas import fitting_format
 from dragoman.config import SETTINGS_FILE, TrainConfig, make_config
 from dragoman.demo.grammar import generate, load_grammar, write_corpus
+from dragoman.demo.search_story import search_story
 from dragoman.errors import ConfigError
 from dragoman.inspection import draw_translation
 from dragoman.studies import Evaluation, evaluate
@@ -105,14 +107,19 @@ def run_demo(out: str | Path = "runs/demo", *, direction: str = "zh-en", report:
     report(f"\nAll {len(rows)} held-out test sentences, 95 % intervals:\n")
     for score in result.scores:
         report(f"  {score}")
+    held_out = [(text, right[0]) for text, _, right in rows]
+    for line in search_story(translator, held_out, from_chinese=source == "zh"):
+        report(line)
     report(f"\ntraining took {run.progress.seconds:.0f} seconds")
     for line in _places(out, corpus_directory):
         report(line)
     if find_spec("matplotlib"):
-        picture = draw_translation(translator, result.sources[0], out / "attention.png")
+        shown = result.sources[0] + result.hypotheses[0]
+        kind, note = fitting_format(shown)
+        picture = draw_translation(translator, result.sources[0], out / f"attention.{kind}")
         report(f"  {picture.path}   where the model looked for each word of its translation")
-        if picture.note:
-            report(f"  ({picture.note})")
+        if note:
+            report(f"  ({note})")
     report("\nGo on with your own words:\n")
     report(f'  echo "{result.sources[0]}" | {_program()} translate {out}')
     return Demo(out, result, run.progress.seconds)

@@ -39,7 +39,7 @@ from jaxtyping import Float64
 
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.errors import ConfigError
-from dragoman.evaluation.edit_distance import edit_distance
+from dragoman.evaluation.edit_distance import Edits, edit_distance, edit_kinds
 
 Alternatives = tuple[str, ...]
 
@@ -120,6 +120,12 @@ class Measurement:
         return self.aggregate(self.statistics.sum(axis=0).tolist())
 
     @property
+    def edits(self) -> Edits | None:
+        """The kinds of edits of the whole corpus, of a metric that counts edits."""
+        kinds = self.statistics.sum(axis=0)[2:].astype(int).tolist()
+        return Edits(*kinds) if "unit" in self.signature and kinds else None
+
+    @property
     def smoothed(self) -> bool:
         """Whether it is a BLEU without a single match of some size of n-gram: then it comes from smoothing, or is 0."""
         return self.label == "BLEU" and not all(_right_ngrams(self))
@@ -136,12 +142,12 @@ def _right_ngrams(bleu: Measurement) -> list[float]:
 
 @dataclass(frozen=True)
 class _LineMetric:
-    """A metric of ours: (counted, out of) for each line."""
+    """A metric of ours: (counted, out of) for each line; of edits also how many of each kind."""
 
     label: str
     unit: str
     higher_is_better: bool
-    count: Callable[[str, Alternatives], tuple[int, int]]
+    count: Callable[[str, Alternatives], tuple[int, ...]]
 
 
 def measure(metric: Metric | str, hypotheses: Sequence[str], references: Sequence[Alternatives]) -> Measurement:
@@ -352,7 +358,7 @@ def _measure_lines(
 
 def _percentage(sums: list[float]) -> float:
     """100 x counted / total; where the references of a resampled corpus are all empty, 100 or 0 as in sacreBLEU."""
-    counted, total = sums
+    counted, total = sums[:2]
     return 100 * counted / total if total else 100.0 * bool(counted)
 
 
@@ -364,19 +370,20 @@ def _unequal_tokens(hypothesis: str, references: Alternatives) -> tuple[int, int
     return hypothesis.split() not in [text.split() for text in references], 1
 
 
-def _token_edits(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+def _token_edits(hypothesis: str, references: Alternatives) -> tuple[int, ...]:
     return _nearest(hypothesis.split(), [text.split() for text in references])
 
 
-def _character_edits(hypothesis: str, references: Alternatives) -> tuple[int, int]:
+def _character_edits(hypothesis: str, references: Alternatives) -> tuple[int, ...]:
     # A run of white space is one space: how a line is spaced out is not a character error.
     return _nearest(" ".join(hypothesis.split()), [" ".join(text.split()) for text in references])
 
 
-def _nearest(hypothesis: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[int, int]:
-    """Edits to, and length of, the nearest reference."""
-    edits, length = min((edit_distance(hypothesis, reference), -len(reference)) for reference in references)
-    return edits, -length
+def _nearest(hypothesis: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[int, ...]:
+    """Edits to, and length of, the nearest reference, and how many edits of each kind."""
+    nearest = min(references, key=lambda reference: (edit_distance(hypothesis, reference), -len(reference)))
+    kinds = edit_kinds(hypothesis, nearest)
+    return sum(kinds), len(nearest), *kinds
 
 
 _LINE_METRICS = {

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dragoman.errors import ConfigError
+from dragoman.evaluation.edit_distance import Edits
 from dragoman.evaluation.metrics import Measurement, Metric, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums, interval
@@ -30,6 +31,7 @@ class Score:
         signature: everything that could change the number, in sacreBLEU's form and led by the label.
         note: what the reader of the number should know, if anything.
         smoothed: whether it is a BLEU that comes from smoothing: some size of n-gram has no match.
+        edits: insertions, deletions and substitutions, of a metric that counts them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Score:
     signature: str
     note: str | None = None
     smoothed: bool = False
+    edits: Edits | None = None
 
     @property
     def rank(self) -> float:
@@ -60,11 +63,14 @@ class Score:
     def __str__(self) -> str:
         options = self.signature.partition("|")[2]
         spread = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
-        return f"{self.label} = {self.value:.2f}{spread} ({options})" + (f"; {self.note}" if self.note else "")
+        parts = [f"{self.label} = {self.value:.2f}{spread} ({options})"]
+        if self.edits is not None:
+            parts.append(", ".join(f"{count:,} {name}" for name, count in self.edits._asdict().items()))
+        return "; ".join([*parts, *([self.note] if self.note else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain values, ready for JSON; what is None or undefined is left out."""
-        values = asdict(self)
+        values = asdict(self) | ({"edits": self.edits._asdict()} if self.edits else {})
         shown = {key: value for key, value in values.items() if value is not None and value == value}  # NaN differs
         return shown if self.smoothed else {key: value for key, value in shown.items() if key != "smoothed"}
 
@@ -136,6 +142,7 @@ def make_score(
         signature=signature(measured, {} if drawn is None else {"bs": len(drawn), "seed": seed}),
         note=measured.note,
         smoothed=measured.smoothed,
+        edits=measured.edits,
     )
 
 

@@ -1,6 +1,7 @@
 """Seeing through a model: the trace of one text, shape arithmetic without weights, and pictures of both."""
 
 from dragoman.canvas import Picture
+from dragoman.inspection.architecture import draw_architecture
 from dragoman.inspection.explain import explain
 from dragoman.inspection.facts import Candidate, Check, Neighbour, Position, RankedHypothesis, Retrieval, Step, Text
 from dragoman.inspection.pictures import attention_grid, attention_map
@@ -29,6 +30,7 @@ __all__ = [
     "attention_grid",
     "attention_map",
     "closing_lines",
+    "draw_architecture",
     "draw_trace",
     "draw_translation",
     "explain",

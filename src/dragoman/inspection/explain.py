@@ -149,7 +149,8 @@ def _translation(translator: Translator, text: str, target: str | None, asked: _
     if len(translator.transformers) > 1:
         raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(asked.changes)
-    read_source = translator.tokenizers.encode_source(checked_text(text))
+    tokenizers.check_reads()
+    read_source = tokenizers.encode_source(checked_text(text))
     check_length(read_source.joined)
     sources = SourceBatch.of([read_source], translator.device)
     plan = translator.plan(options).with_all_finished()

@@ -17,10 +17,15 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.canvas import INK, LINES, QUIET, Picture, draw, label
+from dragoman.inspection.words import say
 
 # From near white to deep indigo in equal steps of CIE lightness.
 _COLOURS = ["#f6fafb", "#c5e0ee", "#98c5e4", "#6fa9db", "#4f8bd2", "#406dbf", "#3a50a3", "#33367c", "#271f56"]
 _POINTS = 72  # in an inch
+_LOOKS, _LOOKED_AT = "who looks (query)", "who is looked at (key)"
+_WEIGHT, _SUMS = "attention weight", "attention weight (each row sums to 1)"
+# Up to so many pieces each cell is large enough for its name, in inches; a page is at most so wide.
+_LEGIBLE, _LEAST, _PAGE = 64, 0.15, 20.0
 
 
 def attention_map(
@@ -77,8 +82,11 @@ def attention_grid(
     captions = captions or [f"head {number}" for number in range(1, heads + 1)]
     if len(captions) != heads:
         raise ValueError(f"{len(captions)} captions for {heads} heads")
-    columns = columns or (4 if heads % 4 == 0 else min(3, heads))
-    cell = min(0.34, 3 / max(1, *weights.shape[1:]))
+    longest = max(1, *weights.shape[1:])
+    cell = min(0.34, 3 / longest)
+    cell = max(cell, _LEAST) if longest <= _LEGIBLE else cell
+    fitting = max(1, int(_PAGE / (cell * max(1, weights.shape[-1]) + 0.2)))
+    columns = columns or min(fitting, 4 if heads % 4 == 0 else min(3, heads))
     return _draw(
         list(weights), source_pieces, target_pieces, path, captions=captions, title=title, columns=columns, cell=cell
     )
@@ -97,9 +105,15 @@ def _draw(
 ) -> Picture:
     """A grid of matrices with cells of `cell` inches."""
     _check(matrices, source_pieces, target_pieces)
-    sources, targets = [label(piece) for piece in source_pieces], [label(piece) for piece in target_pieces]
-    text = "".join([*sources, *targets, *(captions or ())])
+    sources, targets = [label(piece) for piece in source_pieces], [_row(piece) for piece in target_pieces]
+    words = (say(_LOOKS), say(_LOOKED_AT), say(_WEIGHT), say(_SUMS))
+    text = "".join([*sources, *targets, *(captions or ()), *words])
     return draw(path, text, lambda: _lay_out(matrices, sources, targets, captions, columns, cell), title=title)
+
+
+def _row(name: str) -> str:
+    """The name of a row: a piece, or what it reads and writes, whose blanks are none of the piece's."""
+    return name if name.isprintable() and " " in name.strip() else label(name)
 
 
 def _check(matrices: list[np.ndarray], source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
@@ -147,10 +161,13 @@ def _lay_out(
             size=size,
             leaning=leaning,
         )
+        if index == 0:
+            axes.set_title(say(_LOOKED_AT), fontsize=8, color=QUIET, loc="left", pad=6)
+            axes.set_ylabel(say(_LOOKS), fontsize=8, color=QUIET, labelpad=6)
         if captions:
             axes.set_xlabel(captions[index], fontsize=9, color=INK, labelpad=5, parse_math=False)
     whole = all(np.allclose(np.nansum(matrix, axis=1), 1, atol=1e-3) for matrix in matrices)
-    label = "attention weight (each row sums to 1)" if whole and high > 2 else "attention weight"
+    label = say(_SUMS if whole and high > 2 else _WEIGHT)
     _add_scale(figure, mesh, label, width, height, tall=min(height, max(high, 1.5), 4.0))
     return figure
 

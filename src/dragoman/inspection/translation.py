@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.canvas import Picture
 from dragoman.inspection.pictures import attention_map
+from dragoman.inspection.words import reads_writes
 from dragoman.sequences import SourceBatch, frame_target
 from dragoman.translation import Translator, cross_attention
 
@@ -28,5 +29,7 @@ def draw_translation(translator: Translator, text: str, path: str | Path, *, lay
     written = frame_target(tokenizers.target.encode(result.text), tokenizers.target.specials)[1:]
     weights = cross_attention(translator.transformers[0], sources, [written], layer)[0]
     target_pieces = tokenizers.target.pieces(written)
+    [begin] = tokenizers.target.pieces([tokenizers.target.specials.bos])
+    rows = [reads_writes(*pair) for pair in zip([begin, *target_pieces], target_pieces, strict=False)]
     title = f"{text} → {result.text}"
-    return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], target_pieces, path, title=title)
+    return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], rows, path, title=title)

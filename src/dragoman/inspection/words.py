@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from importlib import resources
 
 from dragoman.errors import ConfigError
 
@@ -36,11 +39,14 @@ def spoken() -> str:
 
 def say(sentence: str) -> str:
     """Return a sentence in the language that is spoken, with `{name}` where a value belongs, as it is in English."""
-    if _SPOKEN.get() == "zh":
-        from dragoman.inspection.chinese import CHINESE
+    return chinese()[sentence] if _SPOKEN.get() == "zh" else sentence
 
-        return CHINESE[sentence]
-    return sentence
+
+@cache
+def chinese() -> dict[str, str]:
+    """Return all sentences in Chinese, by what they are in English."""
+    text = resources.files("dragoman.inspection").joinpath("chinese.toml").read_text(encoding="utf-8")
+    return {english: told for part in tomllib.loads(text).values() for english, told in part.items()}
 
 
 def shown(piece: str) -> str:

@@ -159,6 +159,7 @@ def inspected(
 def _inspected(model: Translator | str | Path, question: Question, device: str) -> Inspection:
     model = _opened(model, device)
     if isinstance(model, Translator):
+        model.tokenizers.check_reads()
         path = None if model.opened is None else model.opened.directories[0]
         return _finished(*_Translation.of(model, question).record(), path)
     path = model

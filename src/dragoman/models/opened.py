@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DragomanError, ModelError
-from dragoman.files import encode_json, opened, read_json
+from dragoman.files import encode_json, opened, read_json, size_of
 from dragoman.models.blueprint import count_numbers
 from dragoman.models.description import CONFIG, WEIGHTS, read_config
 from dragoman.models.draft import blueprint_of
@@ -165,7 +165,7 @@ def _told_sum(path: Path) -> str | None:
             return None
         with opened(path) as file:
             head = file.read(_HEAD + 8)
-            size = os.fstat(file.fileno()).st_size
+            size = size_of(file)
     except (ModelError, KeyError):
         return None
     return f"{size} {head[_HEAD:].decode(errors='replace')}" if head[8:_HEAD] == START else None

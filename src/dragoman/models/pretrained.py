@@ -10,6 +10,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
+from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig, Markov, ModelConfig
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.build import build_model
@@ -51,7 +52,7 @@ def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -
     Raises:
         ModelError: a file is missing or damaged, or the weights do not fit the configuration; says which.
     """
-    directory = Path(directory)
+    directory = as_directory(Path(directory))
     config, decoding, languages = read_config(directory)
     if config.family in get_args(Markov):
         hint = "`dragoman complete` and `dragoman score` run it"

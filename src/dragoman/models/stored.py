@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
-from dragoman.files import check_filled, opened, parse_json
+from dragoman.files import check_filled, opened, parse_json, size_of
 from dragoman.models.sums import aside, check_pieces
 
 MAX_HEADER_BYTES = 8 << 20
@@ -72,7 +71,7 @@ def read_arrays(path: Path) -> Stored | None:
     check_filled(path)
     try:
         with opened(path) as file:
-            size, start = os.fstat(file.fileno()).st_size, file.read(8)
+            size, start = size_of(file), file.read(8)
             length = int.from_bytes(start, "little")
             if length > min(MAX_HEADER_BYTES, size - len(start)):
                 return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from dragoman.errors import ModelError
-from dragoman.files import check_filled, opened, parse_json, unquoted, write_bytes
+from dragoman.files import check_filled, opened, parse_json, size_of, unquoted, write_bytes
 from dragoman.models.stored import MAX_HEADER_BYTES, MAX_TENSORS
 from dragoman.models.sums import check_pieces, with_sum
 
@@ -80,7 +79,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 def _read(path: Path) -> tuple[bytes, Any]:
     """All of a file, and the metadata of its header (8 bytes length, then JSON), which is looked at first."""
     with opened(path) as file:
-        size, start = os.fstat(file.fileno()).st_size, file.read(8)
+        size, start = size_of(file), file.read(8)
         length = int.from_bytes(start, "little")
         if length > min(MAX_HEADER_BYTES, size - 8):
             limit = f"a header of at most {MAX_HEADER_BYTES} bytes, within the file"

@@ -9,6 +9,7 @@ from dragoman.lazy import lazy_names
 if TYPE_CHECKING:
     from dragoman.runs.bundling import Bundle as Bundle
     from dragoman.runs.bundling import bundle as bundle
+    from dragoman.runs.bundling import pack as pack
     from dragoman.runs.curves import plot as plot
     from dragoman.runs.history import History as History
     from dragoman.runs.history import read_history as read_history
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "bundling": ("Bundle", "bundle"),
+        "bundling": ("Bundle", "bundle", "pack"),
         "curves": ("plot",),
         "history": ("History", "read_history"),
         "pushing": ("push",),

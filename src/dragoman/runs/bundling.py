@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.archive import ENDING, unpacked, write_archive
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError
 from dragoman.files import make_directory, opened, remove, temporary_sibling, written_as
@@ -97,6 +98,37 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
         with suppress(FileNotFoundError):
             remove(temporary)
     return Bundle(out, {name: (out / name).stat().st_size for name in names})
+
+
+def pack(model: str | Path, out: str | Path) -> Bundle:
+    """Put what running a model needs, and its card, into one file, and run it from there once.
+
+    Every verb takes the file for a model: small files are unpacked for it, weights are read where they lie.
+
+    Args:
+        model: a run or model directory.
+        out: the file to make, which ends in `.dragoman`.
+
+    Raises:
+        ConfigError: `out` is there already, or has another ending.
+        ModelError: there is no model, it is damaged, or larger than 4 GiB.
+    """
+    source, out = Path(model), Path(out)
+    if out.suffix != ENDING or os.path.lexists(out):
+        expected = f"a new file whose name ends in {ENDING}"
+        raise ConfigError("a model cannot be packed there", file=out, expected=expected)
+    names = [*needed_files(source), *(name for name in (CARD,) if (source / name).exists())]
+    make_directory(out.absolute().parent)
+    temporary = temporary_sibling(out.absolute()).with_suffix(ENDING)
+    try:
+        with written_as(temporary, out):
+            write_archive(temporary, {name: source / name for name in names})
+        _try(unpacked(temporary))
+        os.rename(temporary, out)
+    finally:
+        with suppress(FileNotFoundError):
+            remove(temporary)
+    return Bundle(out, {name: (source / name).stat().st_size for name in names})
 
 
 def _try(directory: Path) -> None:

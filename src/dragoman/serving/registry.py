@@ -110,6 +110,7 @@ class ServedModel:
             )
         else:
             translator = self._bases().translator(self.path, self.adapter, placed)
+        translator.tokenizers.check_reads()
         limits = Limits(calls=4 * how.limits.requests, wait=min(8.0, how.limits.translate_seconds))
         scheduler = Scheduler(translator, limits, how.threads)
         scheduler.submit([" "]).future.result()  # whatever is built at the first call

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman.studies.judge import evaluate as evaluate
     from dragoman.studies.judge import evaluate_outputs as evaluate_outputs
     from dragoman.studies.judge import training_words as training_words
+    from dragoman.studies.listening import transcribe as transcribe
     from dragoman.studies.running import compare as compare
     from dragoman.studies.running import complete as complete
     from dragoman.studies.running import fill as fill
@@ -36,6 +37,7 @@ __all__, __getattr__, __dir__ = lazy_names(
             "evaluate_outputs",
             "training_words",
         ),
+        "listening": ("transcribe",),
         "running": (
             "compare",
             "complete",

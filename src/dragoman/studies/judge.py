@@ -29,6 +29,7 @@ from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
 from dragoman.shown import html_table
 from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
+from dragoman.studies.listening import sources_as
 from dragoman.text import Tokenizer, guess_language
 from dragoman.text.lines import BadText
 from dragoman.text.unknown import count_unknown
@@ -137,7 +138,9 @@ def evaluate(
     """
     sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    sources = sources_as(translator.tokenizers, source, sources)
     options, read = decoding or translator.decoding, translator.tokenizers.source
+    reads = breakdown and translator.tokenizers.sound is None
     checked = check_metrics(metrics, translator.languages.target)
     lines = paced(sources, report, "translated", len(sources))
     results = list(translator.translate_lines(lines, options))
@@ -152,7 +155,7 @@ def evaluate(
         ),
         metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
-        unknown=[count_unknown(read, read.encode(text)) for text in sources] if breakdown else None,
+        unknown=[count_unknown(read, read.encode(text)) for text in sources] if reads else None,
         errors=None if options.sampling or not breakdown
         else error_kinds(translator, results, answers, options, ignore_case(checked)),
     )  # fmt: skip

@@ -69,6 +69,7 @@ def translate(
     lines = texts_of(texts)
     if not isinstance(model, Translator):
         model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
+    model.tokenizers.check_reads()
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty, "sampling": sampling}
     options = model.options(_changes(settings, named))
     return list(model.translate_lines(lines, options, prefix=prefix, alignments=alignments))

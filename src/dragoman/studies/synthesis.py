@@ -75,6 +75,7 @@ def synthesize(
     way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
     if not isinstance(translator, Translator):
         translator = Translator.from_pretrained(translator)
+    translator.tokenizers.check_reads()
     stream = texts_of(lines, "lines") if isinstance(lines, (str, PathLike)) else lines
     results = translator.translate_lines(stream, (decoding or translator.decoding).replace({"n_best": 1}))
     own = translator.tokenizers.source

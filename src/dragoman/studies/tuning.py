@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dragoman.audio.listing import Given
 from dragoman.config import SETTINGS_FILE, DecodingConfig, make_config, read_toml, write_toml
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Comparison, Score, compare, score
@@ -17,6 +18,7 @@ from dragoman.evaluation.references import References
 from dragoman.models.description import read_config, replace_decoding
 from dragoman.pace import duration, silent
 from dragoman.studies.given import Answers, Texts, read_test_set
+from dragoman.studies.listening import sources_as
 from dragoman.text.lines import BadText
 from dragoman.translation.translator import Translator
 
@@ -162,6 +164,7 @@ def tune(
     """
     sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    sources = sources_as(translator.tokenizers, source, sources)
     own = (decoding or translator.decoding).replace({"n_best": 1})
     if own.sampling:
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
@@ -174,7 +177,7 @@ def tune(
 
 def try_searches(
     translator: Translator,
-    sources: Sequence[str],
+    sources: Sequence[Given],
     answers: References,
     searches: Sequence[DecodingConfig],
     *,

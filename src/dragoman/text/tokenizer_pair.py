@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.audio.listing import Given, Recording, as_sounds
 from dragoman.config import TokenizerConfig
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import sum_of, unquoted
 from dragoman.given import each_text
 from dragoman.pace import silent
@@ -70,6 +70,16 @@ class TokenizerPair:
         if self.sound is not None:
             return None
         return len(self.source) if self.matching is None else self.matching.vocab
+
+    def check_reads(self) -> None:
+        """Refuse a model that listens where texts are to be read.
+
+        Raises:
+            ConfigError: it is one.
+        """
+        if self.sound is not None:
+            hint = "`dragoman transcribe MODEL FILES` runs it, `evaluate`, `tune` and `score` take lists of recordings"
+            raise ConfigError("the model listens to sounds, and does not read texts", hint=hint)
 
     def given(self, texts: object, name: str = "texts", first: int = 0) -> Iterator[Any]:
         """Yield what is given as sources, checked, one at a time: strings, or of a model that listens sounds.

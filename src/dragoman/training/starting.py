@@ -53,7 +53,8 @@ def train(
         target: target lines, one for each.
         pairs: instead, or besides: .tsv, .csv, .jsonl or .tmx files, or (source, target) tuples.
         dev_source: held-out source lines; without any, some pairs are taken out of training.
-        dev_source_audio, dev_target: held-out recordings instead, and held-out target lines.
+        dev_source_audio: held-out recordings instead.
+        dev_target: held-out target lines.
         dev_pairs: held-out pairs, instead or besides.
         text: with `family`, instead of pairs: lines, each a sequence.
         dev_text: held-out lines.
@@ -63,8 +64,7 @@ def train(
         out: the run directory.
         resume: go on from the newest sound checkpoint in `out`; the stored settings hold.
         quiet: tell nothing on standard error.
-        on_event: called with each `dragoman.events.Event` (Started, Advanced, Validated, Saved, Finished); training
-            stops, a checkpoint being saved, when it returns True or raises `StopTraining`. Other exceptions end it.
+        on_event: called with each `dragoman.events.Event`; training stops at a checkpoint when it returns True.
 
     Raises:
         ConfigError: settings are missing, unknown, contradict each other, or differ from those of the resumed run.

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.torch_free import open_torch_free
 from dragoman.files import check_filled
@@ -38,6 +39,7 @@ def open_model(paths: Sequence[Path], placement: Placement) -> OpenedModel:
     Raises:
         ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first.
     """
+    paths = [as_directory(path) for path in paths]
     config, decoding, languages = read_config(paths[0])
     check_family(paths[0], config.family)
     how = {"device": placement.device, "engine": placement.engine, "precision": placement.precision}

@@ -30,6 +30,7 @@ let problem = null;
 let asking = null;
 let asked = "";
 let drawing = 0;
+let loaded = false;
 
 function words() {
   document.documentElement.lang = lang() === "zh" ? "zh-Hans" : "en";
@@ -44,7 +45,7 @@ const viewNow = () => (Object.hasOwn(VIEWS, state.view) ? state.view : "map");
 
 /** A view as elements; null if it needs numbers that are still to be fetched. */
 function content() {
-  if (!trace) return isLive() ? [] : [h("p", { role: "alert" }, t("noRecord"))];
+  if (!trace) return isLive() || !loaded ? [] : [h("p", { role: "alert" }, t("noRecord"))];
   const waits = () => trace.store?.wanted.size > 0;
   try {
     const parts = [...drawStrip(trace), [VIEWS[viewNow()](trace)].flat().filter(Boolean)];
@@ -131,6 +132,7 @@ async function follow() {
 async function begin() {
   if (!isLive()) {
     presets = await inPage();
+    loaded = true;
     await follow();
     await draw();
     return;

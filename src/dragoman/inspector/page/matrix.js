@@ -3,6 +3,9 @@
 import { inkOn, mix, palette } from "./colors.js";
 import { h, num } from "./dom.js";
 
+const SHADES = 256;
+const CROWDED = 40_000;
+const HATCH = [138, 143, 149];
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 function largest(matrix) {
@@ -108,10 +111,18 @@ function paint(canvas, matrix, size, high) {
   const colors = palette();
   const most = largest(matrix);
   const image = new ImageData(cols, rows);
-  for (let i = 0; i < rows; i++) {
-    for (let j = 0; j < cols; j++) {
-      const color = matrix.hidden?.(i, j) ? colors.paper : mix(colors, matrix.value(i, j) / most, matrix.scale);
-      image.data.set([...color, 255], 4 * (i * cols + j));
+  // A colour for each 256th of the scale; so many cells that a line in each would take long are grey by turns instead.
+  const scale = Array.from({ length: 2 * SHADES + 1 }, (_, at) => mix(colors, at / SHADES - 1, matrix.scale));
+  const crowded = rows * cols > CROWDED;
+  for (let i = 0, at = 0; i < rows; i++) {
+    for (let j = 0; j < cols; j++, at += 4) {
+      const hides = matrix.hidden?.(i, j);
+      const share = hides ? 0 : Math.max(-1, Math.min(1, matrix.value(i, j) / most || 0));
+      const color = !hides ? scale[Math.round(share * SHADES) + SHADES] : crowded && (i + j) % 2 ? HATCH : colors.paper;
+      image.data[at] = color[0];
+      image.data[at + 1] = color[1];
+      image.data[at + 2] = color[2];
+      image.data[at + 3] = 255;
     }
   }
   const small = h("canvas", { width: cols, height: rows });
@@ -120,7 +131,7 @@ function paint(canvas, matrix, size, high) {
   brush.imageSmoothingEnabled = false;
   brush.drawImage(small, 0, 0, cols * size, rows * high);
   brush.strokeStyle = "#8a8f95";
-  if (matrix.hidden) {
+  if (matrix.hidden && !crowded) {
     brush.beginPath();
     for (let i = 0; i < rows; i++) {
       for (let j = 0; j < cols; j++) {

@@ -1,0 +1,147 @@
+"""The parts of a long file: how it is cut, and what is kept of each part that is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import ConfigError
+from dragoman.files import json_text, make_directory, read_json, remove, write_bytes, write_json
+from dragoman.text.opening import open_bytes
+
+PLAN, PROBLEMS = "bulk.json", ".problems.jsonl"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A line that has no translation, so that its place is empty.
+
+    Attributes:
+        line: its number in the whole file, from 1.
+        reason: why, in words.
+    """
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lines of a file.
+
+    Attributes:
+        number: from 0.
+        first: number of its first line, from 1.
+        lines: as they stand in the file, without their ends.
+    """
+
+    number: int
+    first: int
+    lines: list[bytes]
+
+
+@dataclass(frozen=True)
+class BulkResult:
+    """What has become of a long file.
+
+    Attributes:
+        path: the folder of parts, or the file that they were put together in.
+        lines: lines of output, as many as of input.
+        kept: of these, lines of parts that were there from an earlier start.
+        problems: lines without a translation.
+        left_out: numbers of parts that could not be done; the same call tries them again.
+    """
+
+    path: Path
+    lines: int
+    kept: int
+    problems: tuple[Problem, ...]
+    left_out: tuple[int, ...] = ()
+
+
+def cut(path: Path, size: int) -> Iterator[Part]:
+    """Yield the parts of a file, decompressed as its name says, each of so many lines; the last may have fewer.
+
+    Raises:
+        DataError: it cannot be read, or is damaged.
+    """
+    with open_bytes(path) as stream:
+        first = 1
+        for number in range(1 << 60):
+            lines = [_without_end(line) for line in islice(stream, size)]
+            if not lines:
+                return
+            yield Part(number, first, lines)
+            first += len(lines)
+
+
+def _without_end(line: bytes) -> bytes:
+    """A line ends at LF, with one CR before it."""
+    line = line.removesuffix(b"\n")
+    return line.removesuffix(b"\r")
+
+
+class Parts:
+    """The folder in which parts lie, each complete or absent.
+
+    Args:
+        folder: where; it is made if it is not there.
+        plan: what the parts are made of and how. A folder of other parts is refused.
+
+    Raises:
+        ConfigError: there are parts of something else.
+    """
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
+        self.folder = folder
+        file = folder / PLAN
+        if file.exists():
+            found = read_json(file)
+            for key in sorted({*plan, *found}):
+                if plan.get(key) != found.get(key):
+                    raise ConfigError(
+                        f"these are parts of something else: {key} differs",
+                        file=file, expected=json_text(plan.get(key)), found=json_text(found.get(key)),
+                        hint="give another --output, or remove this folder",
+                    )  # fmt: skip
+        elif folder.is_dir() and any(folder.iterdir()):
+            raise ConfigError("the folder has other things in it", file=folder, hint="give another --output")
+        make_directory(folder)
+        write_json(file, plan)
+
+    def file(self, number: int) -> Path:
+        """Return where a part lies when it is done."""
+        return self.folder / f"{number:06d}.txt"
+
+    def is_done(self, number: int) -> bool:
+        """Return whether a part is there."""
+        return self.file(number).exists()
+
+    def write(self, number: int, lines: list[str], problems: list[Problem]) -> None:
+        """Write a part, whole or not at all, after its problems."""
+        said = self.file(number).with_suffix(PROBLEMS)
+        if problems:
+            write_bytes(said, "".join(json_text(asdict(one)) + "\n" for one in problems).encode())
+        elif said.exists():
+            remove(said)
+        write_bytes(self.file(number), "".join(line + "\n" for line in lines).encode())
+
+    def problems(self, number: int) -> list[Problem]:
+        """Return the lines of a part that have no translation."""
+        said = self.file(number).with_suffix(PROBLEMS)
+        if not said.exists():
+            return []
+        return [Problem(**json.loads(line)) for line in said.read_text(encoding="utf-8").splitlines()]
+
+    def join(self, count: int, path: Path) -> None:
+        """Put the parts together in a file, whole or not at all, and remove them."""
+        temporary = self.folder / "whole.txt"
+        with temporary.open("wb") as whole:
+            for number in range(count):
+                whole.write(self.file(number).read_bytes())
+        temporary.replace(path)
+        remove(self.folder)

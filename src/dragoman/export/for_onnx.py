@@ -1,0 +1,84 @@
+"""A model as a directory of ONNX graphs, laid out as Optimum and transformers.js have it.
+
+The graphs hold every kind of model. Their inputs and outputs alone are those of MarianMT, whose name `config.json`
+bears.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.errors import ConfigError
+from dragoman.export.card import write_card
+from dragoman.export.for_marian import config, generation, write_tokenizer
+from dragoman.export.given import Given, refuse
+from dragoman.export.onnx_model import decoder_model, encoder_model
+from dragoman.export.tokenizer_json import tokenizer_json
+from dragoman.files import json_text, write_bytes
+
+NAME = "ONNX"
+QUANTIZATIONS = ("float32", "int8")
+_LARGEST = (1 << 31) - (1 << 20)  # of one protobuf message
+
+
+def check(given: Given) -> None:
+    """Refuse a model that does not fit one file.
+
+    Raises:
+        ConfigError: it is too large.
+    """
+    size = 4 * sum(one.numel() for one in given.model.parameters())
+    refuse(given, NAME, [f"weights of {size:,} bytes, where a file has 2 GiB at most"] if size > _LARGEST else [])
+
+
+def write(given: Given, directory: Path, quantization: str = "float32") -> None:
+    """Write `onnx/encoder_model.onnx`, `onnx/decoder_model_merged.onnx`, configurations and tokenizers.
+
+    In int8 their names end in `_quantized`, which transformers.js looks for by itself.
+
+    Raises:
+        ConfigError: onnx is not installed.
+    """
+    check(given)
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        hint = "pip install 'dragoman[interop]', or pip install onnx"
+        raise ConfigError("onnx is not installed, which graphs are made with", hint=hint) from error
+    folder = directory / "onnx"
+    folder.mkdir()
+    for name, data in (("encoder_model", encoder_model(given)), ("decoder_model_merged", decoder_model(given))):
+        write_bytes(folder / f"{name}.onnx", data)
+        if quantization == "int8":
+            _quantize(folder / f"{name}.onnx", folder / f"{name}_quantized.onnx")
+    for name, tree in (("config", config(given)), ("generation_config", generation(given))):
+        write_bytes(directory / f"{name}.json", (json_text(tree, indent=2) + "\n").encode())
+    write_tokenizer(given, directory)
+    write_bytes(directory / "tokenizer.json", tokenizer_json(given.source, given.tokenizers.source).encode())
+    if not given.tokenizers.joint:
+        (directory / "target").mkdir()
+        data = tokenizer_json(given.target, given.tokenizers.target).encode()
+        write_bytes(directory / "target" / "tokenizer.json", data)
+    write_card(given, directory, library="transformers.js", tags=("onnx",), use=_USE, language="js")
+
+
+def _quantize(path: Path, out: Path) -> None:
+    import logging
+
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic  # pyrefly: ignore[missing-import]
+    except ImportError as error:
+        hint = "pip install 'dragoman[interop]', or pip install onnxruntime"
+        raise ConfigError("onnxruntime is not installed, which makes graphs in int8", hint=hint) from error
+    logging.getLogger().disabled, before = True, logging.getLogger().disabled  # it advises to prepare the graph
+    try:
+        quantize_dynamic(path, out, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"])
+    finally:
+        logging.getLogger().disabled = before
+    path.unlink()
+
+
+_USE = """import { pipeline } from "@huggingface/transformers";
+
+const translate = await pipeline("translation", {name}, { dtype: "fp32" });
+console.log(await translate("..."));"""

@@ -1,0 +1,82 @@
+"""A SentencePiece model as a `tokenizer.json`, which the tokenizers of transformers.js and of Rust read."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from dragoman.export.pieces import Pieces
+from dragoman.export.protobuf import contents
+from dragoman.files import json_text
+from dragoman.text.tokenizer import Tokenizer
+
+_BLANK = "\u2581"
+
+
+def tokenizer_json(pieces: Pieces, tokenizer: Tokenizer) -> str:
+    """Return `tokenizer.json` of a side."""
+    specials, names = tokenizer.specials, pieces.names
+    maps = [one for spec in contents(pieces.model, 3) for one in contents(spec, 2)]
+    words, characters = tokenizer.kind == "word", tokenizer.kind == "character"
+    steps: list[dict[str, Any]] = []
+    if maps and maps[-1]:
+        coded = base64.b64encode(maps[-1]).decode()
+        steps.append({"type": "Precompiled", "precompiled_charsmap": coded})
+    if words or tokenizer.normalization == "nmt_nfkc":
+        steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
+        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    control = [i for i in (specials.pad, specials.unk, specials.bos, specials.eos, specials.mask) if i is not None]
+    added = [
+        {"id": i, "content": names[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+         "special": True}
+        for i in sorted(control)
+    ]  # fmt: skip
+    scheme = "never" if characters else "always"
+    decoders: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": _BLANK}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+    ]  # fmt: skip
+    if not characters:
+        decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    end = names[specials.eos]
+    tree = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+        "normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
+        "pre_tokenizer": {"type": "Metaspace", "replacement": _BLANK, "prepend_scheme": scheme, "split": True},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": end, "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}},
+                     {"SpecialToken": {"id": end, "type_id": 0}}],
+            "special_tokens": {end: {"id": end, "ids": [specials.eos], "tokens": [end]}},
+        },
+        "decoder": {"type": "Sequence", "decoders": decoders},
+        "model": _model(pieces, tokenizer),
+    }  # fmt: skip
+    return json_text(tree)
+
+
+def _model(pieces: Pieces, tokenizer: Tokenizer) -> dict[str, Any]:
+    from sentencepiece import SentencePieceProcessor
+
+    names, unk = pieces.names, tokenizer.specials.unk
+    if tokenizer.kind == "word":
+        return {"type": "WordLevel", "vocab": {name: i for i, name in enumerate(names)}, "unk_token": names[unk]}
+    processor = SentencePieceProcessor(model_proto=pieces.model)
+    scores = [processor.get_score(i) for i in range(len(names))]
+    if tokenizer.kind == "unigram":
+        listed = [[name, one] for name, one in zip(names, scores, strict=True)]
+        return {"type": "Unigram", "unk_id": unk, "vocab": listed, "byte_fallback": True}
+    ids = {name: i for i, name in enumerate(names)}
+    plain = [i for i in range(len(names)) if not (processor.is_control(i) or processor.is_unknown(i)
+             or processor.is_byte(i))]  # fmt: skip
+    merges = [
+        (-scores[i], ids[names[i][:cut]], ids[names[i][cut:]], names[i][:cut], names[i][cut:])
+        for i in plain
+        for cut in range(1, len(names[i]))
+        if names[i][:cut] in ids and names[i][cut:] in ids
+    ]
+    return {
+        "type": "BPE", "dropout": None, "unk_token": names[unk], "continuing_subword_prefix": None,
+        "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": tokenizer.kind == "bpe", "ignore_merges": False,
+        "vocab": ids, "merges": [[left, right] for *_, left, right in sorted(merges)],
+    }  # fmt: skip

@@ -1,0 +1,107 @@
+"""Sounds to words as one function: files, folders, lists and waveforms in, transcriptions out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dragoman.audio.listing import Given, named_recordings, read_list
+from dragoman.config import settings_tree
+from dragoman.errors import ConfigError, DataError
+from dragoman.studies.given import Texts, is_file
+from dragoman.text.tokenizer_pair import TokenizerPair
+from dragoman.translation.results import Translation
+from dragoman.translation.translator import Translator
+
+
+def transcribe(
+    model: Translator | str | Path | Sequence[str | Path],
+    sounds: Given | Iterable[Given],
+    *,
+    beam_size: int | None = None,
+    n_best: int | None = None,
+    length_penalty: float | None = None,
+    prefix: str = "",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    precision: str = "auto",
+) -> list[Translation]:
+    """Write down what is said in sounds, in their order, with a model that was trained on recordings.
+
+    Args:
+        model: a run or model directory, several as an ensemble, or a translator (then the last three do not count).
+        sounds: a file of sound, a folder of them, a list of recordings (.tsv), or a series of these and of waveforms
+            and recordings.
+        beam_size: 1 is greedy search; the model's own if None, as for all options.
+        n_best: outputs of each sound.
+        length_penalty: alpha of the formula.
+        prefix: what every output must begin with.
+        settings: any other of decoding by name, as `{"max_length": 50}`.
+        device: auto, cpu, cuda or mps.
+        engine: auto, native, packed or module.
+        precision: auto, float32, int8 or bfloat16.
+
+    Raises:
+        ConfigError: options are unknown or contradict each other.
+        DataError: a file cannot be read, or is no sound.
+        ModelError: there is no encoder-decoder, or it is damaged.
+    """
+    several = [sounds] if isinstance(sounds, (str, PathLike)) or not isinstance(sounds, Iterable) else sounds
+    asked = list(expanded(several))
+    if not isinstance(model, Translator):
+        model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
+    check_listens(model.tokenizers)
+    tree = settings_tree(settings or {})
+    changes = {**tree.pop("decoding", {})}
+    if tree:
+        raise ConfigError("only decoding settings can be changed here", found=", ".join(tree))
+    named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty}
+    options = model.options(changes | {name: value for name, value in named.items() if value is not None})
+    return list(model.translate_lines(asked, options, prefix=prefix))
+
+
+def expanded(sounds: Iterable[Given]) -> Iterator[Given]:
+    """Yield each sound, of folders and lists all that they name.
+
+    Raises:
+        DataError: a file is not there, or a folder has no sounds.
+    """
+    for one in sounds:
+        if isinstance(one, (str, PathLike)):
+            yield from named_recordings(Path(one))
+        else:
+            yield one
+
+
+def check_listens(tokenizers: TokenizerPair) -> None:
+    """Refuse a model of texts where sounds are to be heard.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if tokenizers.sound is None:
+        hint = "`dragoman translate` runs it; a model that listens is trained with --source-audio"
+        raise ConfigError("the model reads texts, and does not listen to sounds", hint=hint)
+
+
+def sources_as(tokenizers: TokenizerPair, given: Texts, lines: Sequence[str]) -> list[str]:
+    """Return the lines of a file of sources as a model takes them: those of a list of recordings made whole.
+
+    Args:
+        tokenizers: of the model.
+        given: the file, or the sources themselves.
+        lines: what stands in it.
+
+    Raises:
+        DataError: a line names no recording.
+    """
+    if tokenizers.sound is None or not is_file(given):
+        return list(lines)
+    try:
+        return [str(one) for one in read_list(Path(given), lines)]
+    except DataError as error:
+        error.hint = error.hint or "sources of a model that listens are a list of recordings (.tsv)"
+        raise
