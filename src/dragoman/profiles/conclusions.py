@@ -17,7 +17,7 @@ T = TypeVar("T")
 _WEIGHTS = ("model", "state_dict", "model_state_dict", "net", "weights", "module", "params")
 # What wrappers of modules put before each name.
 _PREFIXES = ("module.", "_orig_mod.", "model.")
-SHOWN = 4  # entries of a list that nobody reads to its end
+SHOWN = 6  # entries of a list that nobody reads to its end
 
 
 def concluding(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.archive import as_directory
 from dragoman.errors import DragomanError, ModelError
 from dragoman.models.adapters import ADAPTER, has_adapter
 from dragoman.models.hub import check_name
@@ -40,7 +41,7 @@ def push(
     An adapter of the run goes along in its own directory. The key is the one that `hf auth login` keeps, or HF_TOKEN.
 
     Args:
-        model: a run or model directory.
+        model: a run or model directory, or a packed model.
         name: `org/name`; the repository is made if it is not there.
         private: whether others may not see a repository that is made.
         dry_run: only tell which files would be uploaded; nothing is sent, and no key is needed.
@@ -51,7 +52,7 @@ def push(
         ModelError: there is no model, or it has no card.
     """
     check_name(name)
-    model = Path(model)
+    model = as_directory(Path(model))
     if not (model / CARD).exists():
         hint = "a run has one when its training has ended; of another directory write one, with the hub's head"
         raise ModelError("a model on the hub needs a card", file=model / CARD, hint=hint)
