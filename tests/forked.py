@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import traceback
 import warnings
 from collections.abc import Callable
@@ -37,3 +38,20 @@ def finish(pid: int) -> int:
 
 def run(work: Callable[[], object]) -> int:
     return finish(start(work))
+
+
+def in_ranks(size: int, work: Callable[[], object]) -> list[int]:
+    """Run `work` in so many processes, as `torchrun` would start them; their exit statuses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    def child(rank: int) -> Callable[[], object]:
+        def run() -> object:
+            names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1"}
+            os.environ.update({name: str(value) for name, value in {**names, "MASTER_PORT": port}.items()})
+            return work()
+
+        return run
+
+    return [finish(pid) for pid in [start(child(rank)) for rank in range(size)]]

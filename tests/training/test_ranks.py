@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -27,27 +26,10 @@ from dragoman.training import gradients, train
 from dragoman.training.gradients import Gradients
 from dragoman.training.step import BatchLoss
 from dragoman.training.tasks import Translating
-from forked import finish, start
+from forked import in_ranks
 from small_runs import events, small_config, text_config
 
 pytestmark = pytest.mark.arithmetic
-
-
-def in_ranks(size: int, work: Callable[[], object]) -> list[int]:
-    """Run `work` in so many processes, as `torchrun` would start them; their exit statuses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-
-    def child(rank: int) -> Callable[[], object]:
-        def run() -> object:
-            names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1"}
-            os.environ.update({name: str(value) for name, value in {**names, "MASTER_PORT": port}.items()})
-            return work()
-
-        return run
-
-    return [finish(pid) for pid in [start(child(rank)) for rank in range(size)]]
 
 
 def trained(config: TrainConfig, *, resume: bool = False) -> Callable[[], object]:
@@ -198,26 +180,6 @@ def test_a_refused_run_ends_all_processes(tmp_path):
     began = time.monotonic()
     assert in_ranks(2, trained(broken)) == [99, 0]
     assert time.monotonic() - began < 60
-
-
-def test_one_process_alone_has_nothing_to_wait_for():
-    assert join_world("cpu", 1.0) is ALONE
-    assert ALONE.share(3) == 3
-    assert ALONE.total([1.5]) == [1.5]
-    assert ALONE.split([1, 2, 3], lambda part: [one * one for one in part]) == [1, 4, 9]
-
-
-def test_work_is_split_and_comes_back_in_order(tmp_path):
-    def work() -> None:
-        world = join_world("cpu", 30.0)
-        for count in range(8):
-            found = world.split(list(range(count)), lambda part: [(one, world.rank) for one in part])
-            assert found == [(one, one % 3) for one in range(count)]
-        assert world.total([1.0, float(world.rank)]) == [3.0, 3.0]
-        assert world.share(world.rank) == 0
-        world.close()
-
-    assert in_ranks(3, work) == [0, 0, 0]
 
 
 def test_a_process_that_hangs_ends_the_others_in_a_message(tmp_path):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 # Verbs that write into the directory of a model.
 _WRITERS = {"tune", "remember", "average", "merge", "plot"}
 
 
-def opened(context: typer.Context, given: Any) -> Any:
+def opened(context: Any, given: Any) -> Any:
     """Return directories as they are, and of a packed model the folder where it is unpacked.
+
+    Args:
+        context: of the verb, which typer gives by its place.
+        given: a directory or a file, or several.
 
     Raises:
         ConfigError: a verb that writes into a model is given a packed one.
