@@ -1,11 +1,12 @@
 """Adapt a base of everyday sentences to captions, by all weights, by adapters, and with old pairs mixed in.
 
-    python recipes/adaptation.py --data DIR [--out runs/adaptation] [--pairs 500,5000,29000] [--ways full,lora,mixed]
-        [--minutes 3] [--set KEY=VALUE]
+    python recipes/adaptation.py --data DIR [--out runs/adaptation] [--pairs 500,5000,29000]
+        [--ways full,lora,lora-all,mixed] [--set KEY=VALUE]
 
 The base learns English to German from `DIR/tatoeba-en-de` for 20 minutes, unless it is there; it is trained on with the
-first pairs of `DIR/multi30k` by what `train --init-from` chooses, for so many minutes at most. `mixed` trains all
-weights on as many old pairs as new ones. Prints a JSON row for each: BLEU and chrF on both test sets, before (way
+first pairs of `DIR/multi30k` by what `train --init-from` chooses, for 300 updates, or 100 where there are fewer than
+5,000 pairs. `lora` has adapters of rank 8 on attention, `lora-all` of rank 16 on every matrix; half of what `mixed`
+sees, which trains all weights, are old pairs. Prints a JSON row for each: BLEU and chrF on both test sets, before (way
 "none") and after, minutes, and the bytes of what has to be kept of the run besides the base. Rows that are in
 `result.json` are not run again.
 """
@@ -40,7 +41,14 @@ BASE: dict[str, dict[str, Any]] = {
     "training": {"max_minutes": 20, "batch_tokens": 2048, "optimizer": "muon"},
     "validation": {"max_sentences": 200, "metric": "loss"},
 }  # fmt: skip
-WAYS: dict[str, dict[str, Any]] = {"full": {}, "lora": {"training": {"lora_rank": 8}}, "mixed": {}}
+EVERYTHING = ("query", "key", "value", "output", "inner", "outer")
+WAYS: dict[str, dict[str, Any]] = {
+    "full": {},
+    "lora": {"training": {"lora_rank": 8}},
+    "lora-all": {"training": {"lora_rank": 16, "lora_matrices": EVERYTHING}},
+    "mixed": {"data": {"weights": [1, 1]}},
+}
+MANY, UPDATES, FEW_UPDATES, MIXED_IN = 5000, 300, 100, 29_000
 SIDES = {"source": "en", "target": "de"}
 
 
@@ -77,12 +85,14 @@ def scores(model: Path, data: Path) -> dict[str, float]:
 def adapt(base: Path, out: Path, data: Path, pairs: int, way: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Train the base on in one way; the row of the table."""
     corpora = [NEW, OLD] if way == "mixed" else [NEW]
-    files = [first(data, corpus, pairs, out.parent / "pairs") for corpus in corpora]
+    folder = out.parent / "pairs"
+    files = [first(data, corpus, pairs if corpus == NEW else MIXED_IN, folder) for corpus in corpora]
     chosen: dict[str, Any] = {side: [one[side] for one in files] for side in SIDES} | held_out(data, NEW)
-    tree = {"out": str(out), "data": chosen, "training": {"init_from": str(base)}}
+    steps = UPDATES if pairs >= MANY else FEW_UPDATES
+    tree = {"out": str(out), "data": chosen, "training": {"init_from": str(base), "max_steps": steps}}
     tree = merge(merge(tree, WAYS[way]), {"validation": {"max_sentences": 200}})
     run = train(make_config(merge(tree, settings)), resume=out.exists(), quiet=True)
-    kept = out / "adapter" / "adapter.safetensors" if way == "lora" else out / "model.safetensors"
+    kept = out / "adapter" / "adapter.safetensors" if way.startswith("lora") else out / "model.safetensors"
     return {"way": way, "pairs": pairs, **scores(out, data), "updates": run.progress.step,
             "best": run.progress.best_step, "learning_rate": run.config.training.learning_rate,
             "minutes": round(run.progress.seconds / 60, 2), "bytes": kept.stat().st_size}  # fmt: skip
@@ -95,7 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/adaptation"))
     parser.add_argument("--pairs", default="500,5000,29000")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
     base, result = options.out / "base", options.out / "result.json"
@@ -104,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tree = {"out": str(base), "data": files | held_out(options.data, OLD)}
         train(make_config(merge(tree, BASE)), resume=base.exists())
     rows = json.loads(result.read_text(encoding="utf-8")) if result.exists() else []
-    settings = merge({"training": {"max_minutes": options.minutes}}, parse_assignments(options.settings))
+    settings = parse_assignments(options.settings)
     plans = [("none", 0), *((way, int(pairs)) for pairs in options.pairs.split(",") for way in options.ways.split(","))]
     for way, pairs in plans:
         if any((row["way"], row["pairs"]) == (way, pairs) for row in rows):

@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_named():
 
 def test_names_that_are_not_of_keras_are_refused():
     with pytest.raises(ModelError, match="these are not the weights of lsdefine"):
-        lsdefine.load({"weight": torch.ones(2)})
+        lsdefine.load({"weight": torch.ones(2)}, 4)
 
 
 def test_a_list_that_does_not_fit_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,20 @@ def test_epochs_become_updates(tmp_path):
     assert read_toml(run.directory / "config.toml")["training"]["max_steps"] == len(epochs)
     longer = train(small_config(tmp_path, "run", "max_epochs=3", "max_steps=1000"), resume=True, quiet=True)
     assert longer.progress.step == 3 * epochs.count(0)
+
+
+def test_epochs_of_weighted_corpora_are_those_that_are_trained(tmp_path):
+    files = {key: [str(tmp_path / f"{part}.{key}") for part in ("short", "long")] for key in ("source", "target")}
+    for paths in files.values():
+        for path, line, pairs in zip(paths, ("ba", "ce di fo gu ha ki lo mu"), (64, 16), strict=True):
+            Path(path).write_text(f"{line}\n" * pairs, encoding="utf-8")
+    made = small_config(tmp_path, "run", "max_epochs=2", "max_steps=1000", "length_penalties=[]")
+    weighted = made.replace({"data": {**made.data.to_dict(), **files, "weights": [1, 9]}})
+    run = train(weighted, quiet=True)
+    epochs = [row["epoch"] for row in events(run.directory, "train")]
+    assert set(epochs) == {0, 1}
+    assert epochs.count(0) == epochs.count(1)
+    assert len(epochs) == read_toml(run.directory / "config.toml")["training"]["max_steps"]
 
 
 def test_a_finished_run_goes_on_along_the_curve_of_a_longer_one(tmp_path):

@@ -20,7 +20,7 @@ from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.listening import transcribe
-from dragoman.cli.looking import bundle, plot, settings
+from dragoman.cli.looking import bundle, plot, push, settings
 from dragoman.cli.serving import serve
 from dragoman.cli.training import average, demo, merge, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune
@@ -28,7 +28,7 @@ from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, transcribe, evaluate, compare, tune, remember, synthesize, score, complete, explain,
-    inspect, average, merge, info, plot, bundle, import_model, export, pack, settings, serve, demo,
+    inspect, average, merge, info, plot, bundle, import_model, export, pack, push, settings, serve, demo,
 )  # fmt: skip
 
 

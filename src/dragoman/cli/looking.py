@@ -1,4 +1,4 @@
-"""Verbs that look at runs and settings, and give models away: settings, plot, bundle."""
+"""Verbs that look at runs and settings, and give models away: settings, plot, bundle, push."""
 
 from __future__ import annotations
 
@@ -62,3 +62,22 @@ def bundle(
     for name, size in made.files.items():
         print(f"{size:>15,}  {name}")
     print(f"{made.bytes:>15,}  bytes in {made.directory}")
+
+
+def push(
+    model: Model,
+    name: Annotated[str, typer.Argument(help="Where to: org/name.", metavar="NAME")],
+    private: Annotated[bool, typer.Option("--private", help="Make a repository that others do not see.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the files; nothing is sent.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Put a model onto the Hugging Face hub, with its card. The key is that of `hf auth login`."""
+    from dragoman.runs import push as upload
+
+    pushed = upload(model, name, private=private, dry_run=dry_run)
+    if as_json:
+        print_json(pushed.to_dict())
+        return
+    for file, size in pushed.files.items():
+        print(f"{size:>15,}  {file}")
+    tell("nothing was sent" if pushed.url is None else f"uploaded: {pushed.url}")

@@ -45,6 +45,10 @@ DevSourceAudio = Annotated[
     list[str] | None, typer.Option(help="Held-out recordings, listed alike; with --dev-target.", metavar="FILE")
 ]
 
+AddTokens = Annotated[
+    str | None, typer.Option(help="With --init-from: tokens to append to its vocabulary, one a line.", metavar="FILE")
+]
+
 
 def train(
     out: Annotated[Path, typer.Option(help="The run directory.", metavar="DIR")],
@@ -75,6 +79,7 @@ def train(
     init_from: Annotated[
         str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
     ] = None,
+    add_tokens: AddTokens = None,
     max_minutes: Annotated[
         str | None,
         typer.Option("--time", help="Time for the whole run: 20m, 1h30m, 90s; the schedule ends then.", metavar="TIME"),

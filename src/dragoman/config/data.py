@@ -208,6 +208,24 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         unit="times",
         before=(),
     )
+    weights: tuple[Annotated[float, Bounds(ge=0)], ...] = setting(
+        default=(),
+        description="Weight of each training file, source files first, then pairs: its share of the pairs of an epoch "
+        "is this over the sum; unset, each pair is seen once.",
+        content=frozenset({"run"}),
+        since="0.2.0",
+        before=(),
+        elsewhere="data_weights sampling_weights corpus_weights dataset_weights",
+    )
+    temperature: Annotated[float, Bounds(ge=1)] | None = setting(
+        default=None,
+        description="Instead of weights: files have shares as their size to the power of 1 / temperature; 1 is as they "
+        "are, 5 nearly alike.",
+        content=frozenset({"run"}),
+        since="0.2.0",
+        before=None,
+        elsewhere="sampling_temperature data_temperature",
+    )
 
     def check(self) -> None:
         """See `Section.check`."""
@@ -216,8 +234,13 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         files = (*self.source, *self.source_audio, *self.pairs, *self.text)
         if self.repeat and len(self.repeat) != len(files):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
-        if self.repeat and len(set(files)) < len(files):
-            raise ValueError("a training file is named twice; repeat alone says how often it is seen")
+        if self.weights and files and len(self.weights) != len(files):
+            raise ValueError(f"weights has {len(self.weights)} numbers for {len(files)} training files")
+        mixed = [name for name in ("repeat", "weights", "temperature") if getattr(self, name)]
+        if len(mixed) > 1:
+            raise ValueError(f"{' and '.join(mixed)} each say how often files are seen: give one of them")
+        if mixed and len(set(files)) < len(files):
+            raise ValueError(f"a training file is named twice; {mixed[0]} alone says how often it is seen")
 
     @property
     def reads_languages(self) -> bool:

@@ -66,7 +66,6 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         since="0.2.0",
         before=False,
         chosen="for models that listen, unless training.ctc_weight is 0",
-        families=("transformer",),
     )
     d_model: Positive | None = setting(
         default=None,

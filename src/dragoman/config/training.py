@@ -216,6 +216,16 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         since="0.2.0",
         before=False,
     )
+    add_tokens: PathText | None = setting(
+        default=None,
+        description="File of tokens, one a line, appended to the vocabulary of init_from, each one piece wherever it "
+        "stands; their rows begin as the mean of the pieces they were cut into.",
+        flag="--add-tokens",
+        content=frozenset(),
+        since="0.2.0",
+        before=None,
+        elsewhere="added_tokens",
+    )
     lora_rank: NotNegative = setting(
         default=0,
         description="Rank of adapters (LoRA) that are trained beside the matrices of init_from, which stay as they "

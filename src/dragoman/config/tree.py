@@ -38,6 +38,15 @@ class TrainConfig(Section):
             raise ValueError("extend_vocabulary appends to the vocabulary of a model to start from, but none is named")
         if self.training.lora_rank and self.training.init_from is None:
             raise ValueError("lora_rank trains adapters of a model to start from, but none is named (init_from)")
+        if self.training.add_tokens and self.training.init_from is None:
+            raise ValueError("add_tokens appends to the vocabulary of a model to start from, but none is named")
+        if self.training.add_tokens and (self.training.lora_rank or self.training.extend_vocabulary):
+            other = (
+                "extend_vocabulary, which does it too"
+                if self.training.extend_vocabulary
+                else "adapters (lora_rank), which leave embeddings alone"
+            )
+            raise ValueError(f"add_tokens trains new rows of embeddings; it does not go with {other}")
         if self.training.lora_rank and self.training.extend_vocabulary:
             raise ValueError("extend_vocabulary trains new rows of embeddings, which adapters (lora_rank) leave alone")
         if self.training.r_drop_after and not self.training.r_drop:

@@ -110,12 +110,13 @@ def plan_epoch(
     seed: int,
     epoch: int,
     accumulate: int = 1,
+    rows: np.ndarray | None = None,
 ) -> list[list[np.ndarray]]:
     """Return every update of an epoch.
 
-    Each pair comes exactly once. In each micro-batch rows x longest framed target and rows x longest framed source are
-    at most `batch_tokens`; a pair that is longer than that alone is a batch by itself. Batches of all lengths are
-    mixed, and each epoch has others.
+    Each pair comes exactly once, or as often as in `rows`. In each micro-batch rows x longest framed target and rows x
+    longest framed source are at most `batch_tokens`; a pair that is longer than that alone is a batch by itself.
+    Batches of all lengths are mixed, and each epoch has others.
 
     Args:
         source_lengths: unframed tokens of each source [pairs].
@@ -124,6 +125,7 @@ def plan_epoch(
         seed: of the run.
         epoch: from 0.
         accumulate: micro-batches of an update; of several processes, of all of them together.
+        rows: indices of the pairs that the epoch has, some perhaps several times; each once if None.
 
     Returns:
         Updates, each a list of up to `accumulate` micro-batches (only the last has fewer), each an int64 array of pair
@@ -131,8 +133,8 @@ def plan_epoch(
     """
     random = np.random.default_rng([seed, epoch])
     source, target = _framed(source_lengths, SOURCE_FRAME), _framed(target_lengths, TARGET_FRAME)
-    shuffled = random.permutation(len(target))
-    jitter = random.uniform(-_JITTER, _JITTER, len(target))
+    shuffled = random.permutation(len(target)) if rows is None else random.permutation(rows)
+    jitter = random.uniform(-_JITTER, _JITTER, len(shuffled))
     order = shuffled[_by_length(source[shuffled] + jitter, target[shuffled])]
     batches = _pack(source[order], target[order], batch_tokens, order)
     batches = [batches[i] for i in random.permutation(len(batches))]

@@ -18,18 +18,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from dragoman.config import Section, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
-from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
+from dragoman.data.mixing import repeated
 from dragoman.data.prepared_files import (
     FORMAT,
     PREPARED,
@@ -80,6 +80,7 @@ class Prepared:
         key: hash of files and settings; equal keys, equal data.
         match_candidates: of which the fuzzy matches are drawn in training; None without.
         files: the hashes of the files that each setting named, in their order; of older data unknown.
+        sizes: training pairs of each file, as they lie one after the other; None of older data.
     """
 
     directory: Path
@@ -97,6 +98,7 @@ class Prepared:
     key: str
     match_candidates: MatchCandidates | None
     files: dict[str, list[str]]
+    sizes: list[int] | None = None
 
     def dev_inputs(self, most: int) -> list[Any]:
         """Return the first held-out sources, so many at most, as a translator takes them: texts, or waveforms."""
@@ -144,6 +146,7 @@ class Prepared:
             is_text=facts["is_text"],
             key=facts["key"],
             files=hashes_by_setting(facts),
+            sizes=facts.get("sizes"),
             match_candidates=None
             if matching is None
             else MatchCandidates.load(directory / CANDIDATES_FILE, matching, len(train)),
@@ -241,7 +244,8 @@ def _build(
     lengths = LengthsSeen()
     pairs = corpora.encode(kept, tokenizers.without_matches(), config, counts["train"], limit_ratio=True)
     pairs = pairs if corpora.is_text or listens else lengths.watch(pairs)
-    train = _write_train(folder, _repeated(pairs, data.repeats), tokenizers, size, report)
+    sizes = dict.fromkeys((*data.source, *data.pairs, *data.text), 0)
+    train = _write_train(folder, repeated(pairs, data.repeats, sizes), tokenizers, size, report)
     for part, count in counts.items():
         _tell(part, count, report)
     tell_unknown({"train": train, "dev": held_out}, tokenizers, config, "lines" if listens else unit, report)
@@ -257,6 +261,7 @@ def _build(
         "counts": {part: count.to_dict() for part, count in counts.items()},
         "tokenizers": {side: {"kind": one.kind, "size": size or len(one)} for side, (one, size) in sides.items()},
         "joint": tokenizers.joint,
+        "sizes": list(sizes.values()),
         "settings": {
             "data": {**config.data.to_dict(), "fuzzy_matches": tokenizers.count_of_matches},
             "tokenizer": config.tokenizer.to_dict(),
@@ -282,12 +287,6 @@ def _write_train(
     train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)
     maker.match_candidates().save(folder / CANDIDATES_FILE)
     return train
-
-
-def _repeated(pairs: Iterable[Encoded], times: dict[str, int]) -> Iterator[tuple[Row, list[int]]]:
-    """The ids of each pair, as often as its file is to be seen."""
-    for pair, source, target in pairs:
-        yield from repeat((source, target), times.get(pair.file, 1))
 
 
 def _tell(part: str, count: Counts, report: Callable[[str], None]) -> None:

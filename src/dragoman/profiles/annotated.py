@@ -60,6 +60,7 @@ from dragoman.nn import (
     TokenEmbedding,
     Transformer,
 )
+from dragoman.profiles.conclusions import check_given, concluding
 from dragoman.profiles.parts import PositionTable, check_choice, check_heads, filling, interleaved, stacks
 from dragoman.profiles.parts import StdNorm as StdNorm
 from dragoman.profiles.weights import LayerNames, Weights
@@ -146,10 +147,11 @@ def build(
     return load(state, h=h, dropout=dropout, max_len=max_len, pad=pad, variant=variant, dtype=dtype).train()
 
 
+@concluding({"variant": ("repository", "article")})
 def load(
     state: Mapping[str, Any],
     *,
-    h: int = 8,
+    h: int | None = None,
     dropout: float = 0.1,
     max_len: int = 5000,
     pad: int = 2,
@@ -160,7 +162,7 @@ def load(
 
     Args:
         state: name -> tensor or array: its `state_dict()`.
-        h: heads of each attention.
+        h: heads of each attention, which the weights do not tell; 8 in their code.
         dropout: everywhere but on attention weights.
         max_len: rows of a table of positions that is not among the weights (`src_embed.1.pe`).
         pad: id of the padding token, on both sides.
@@ -174,6 +176,7 @@ def load(
     names = _names(variant)
     weights = Weights(state, f"The Annotated Transformer ({variant})", dtype)
     d_ff, d_model = (weights.common("*.feed_forward.w_1.weight", place) for place in (0, 1))
+    h = check_given("h", h, 8)
     check_heads("h", h, d_model)
     source = _embedding(weights, names.source, d_model, max_len, dropout)
     vocab = weights.length(f"{names.generator}.bias")

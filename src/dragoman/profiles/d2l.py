@@ -44,6 +44,8 @@ To turn a state dict saved by either edition into safetensors, in its own enviro
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -64,6 +66,7 @@ from dragoman.nn import (
     causal_mask,
     key_mask,
 )
+from dragoman.profiles.conclusions import check_given, concluding
 from dragoman.profiles.parts import (
     PositionTable,
     check_choice,
@@ -190,9 +193,10 @@ def build(
     return model.to(dtype)
 
 
+@concluding({"edition": ("pytorch", "paddle")})
 def load(
     state: Mapping[str, Any],
-    num_heads: int = 4,
+    num_heads: int | None = None,
     dropout: float = 0.2,
     *,
     src_pad: int = 1,
@@ -205,7 +209,7 @@ def load(
 
     Args:
         state: `encoder.embedding.weight` … `decoder.dense.bias` to tensors or arrays.
-        num_heads: as in `build`.
+        num_heads: as in `build`; the weights do not tell it.
         dropout: as in `build`.
         src_pad: as in `build`.
         max_len: as in `build`, unless the state holds the tables of positions.
@@ -218,6 +222,7 @@ def load(
         ConfigError: as in `build`.
     """
     check_choice("edition", edition, EDITIONS)
+    num_heads = check_given("num_heads", num_heads, 4)
     weights, transpose = Weights(state, f"d2l ({edition})", dtype), edition == "paddle"
     inner, outer = (1, 0) if transpose else (0, 1)
     ffn_num_hiddens, num_hiddens = (weights.common("*.ffn.dense1.weight", place) for place in (inner, outer))
@@ -253,6 +258,55 @@ def sentence_losses(
     """
     nll = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
     return (nll * (torch.arange(labels.shape[1], device=labels.device) < valid_len[:, None])).mean(1)
+
+
+def bleu(pred_seq: str, label_seq: str, k: int) -> float:
+    """Return the book's BLEU of one sentence: exp(min(0, 1 - labels/predicted)) · ∏ pₙ^(1/2ⁿ), n from 1 to k.
+
+    Tokens stand between single spaces. n-grams longer than the prediction are not counted, and no prediction at all
+    has 0; the book divides by zero there.
+
+    Args:
+        pred_seq: the prediction.
+        label_seq: what it should be.
+        k: the longest n-grams.
+    """
+    predicted, labels = pred_seq.split(" "), label_seq.split(" ")
+    if not pred_seq:
+        return 0.0
+    found = math.exp(min(0.0, 1 - len(labels) / len(predicted)))
+    for n in range(1, min(k, len(predicted)) + 1):
+        wanted = Counter(tuple(labels[i : i + n]) for i in range(len(labels) - n + 1))
+        given = Counter(tuple(predicted[i : i + n]) for i in range(len(predicted) - n + 1))
+        matches = sum((wanted & given).values())
+        found *= (matches / (len(predicted) - n + 1)) ** 0.5**n
+    return found
+
+
+@concluding({"edition": EDITIONS})
+def load_attention(
+    state: Mapping[str, Any], num_heads: int, *, edition: str = "pytorch", dtype: torch.dtype = torch.float32
+) -> MultiHeadAttention:
+    """Return the weights of the book's `MultiHeadAttention` alone, in evaluation mode, without dropout.
+
+    Args:
+        state: `W_q.weight`, `W_k.weight`, `W_v.weight` and `W_o.weight`, perhaps with biases.
+        num_heads: its heads.
+        edition: whose layout the matrices have.
+        dtype: of the weights.
+
+    Raises:
+        ModelError: an entry is missing, left over or misshapen.
+        ConfigError: the heads do not divide the width, or there is no such edition.
+    """
+    check_choice("edition", edition, EDITIONS)
+    weights = Weights(state, f"d2l's attention ({edition})", dtype)
+    width = weights.common("W_?.weight", 1 if edition == "paddle" else 0)
+    check_heads("num_heads", num_heads, width)
+    attention = MultiHeadAttention(width, num_heads, bias=weights.has("W_?.bias"), weigh=filling(_FILL)).to(dtype)
+    weights.attention(attention, [f"W_{part}.{{}}" for part in "qkvo"], transpose=edition == "paddle")
+    weights.finish()
+    return attention.eval()
 
 
 def beam_score(total: float, length: int, alpha: float = 0.75) -> float:

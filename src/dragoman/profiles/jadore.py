@@ -55,6 +55,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.nn import Decoder, Encoder, FeedForward, Generator, MultiHeadAttention, PostNorm, PreNorm
+from dragoman.profiles.conclusions import check_given, concluding
 from dragoman.profiles.jadore_parts import (
     NOTHING,
     NormedEmbedding,
@@ -137,10 +138,11 @@ def build(
     ).train()
 
 
+@concluding({"variant": ("repository", "article", "early_2020")})
 def load(
     state: Mapping[str, Any],
     *,
-    n_head: int = 8,
+    n_head: int | None = None,
     src_pad_idx: int = 1,
     trg_pad_idx: int = 1,
     dropout: float = 0.1,
@@ -156,7 +158,7 @@ def load(
 
     Args:
         state: name -> tensor or array: the `model` of its checkpoint.
-        n_head: heads of each attention.
+        n_head: heads of each attention, which the weights do not tell; 8 in their code.
         src_pad_idx: id of padding in the source.
         trg_pad_idx: id of padding in the target.
         dropout: everywhere but on attention weights.
@@ -175,7 +177,7 @@ def load(
     check_choice("scale", scale_emb_or_prj, _SCALES)
     check_choice("bug", faithful_to_bug, _BUGS)
     weights = Weights(state, f"jadore801120/attention-is-all-you-need-pytorch ({variant})", dtype)
-    parts = _parts(weights, n_head, dropout, variant)
+    parts = _parts(weights, check_given("n_head", n_head, 8), dropout, variant)
     tied = weights.same(_GENERATOR, _WORDS["decoder"])
     scale = {"article": "none", "early_2020": "prj"}.get(variant, scale_emb_or_prj)
     scale = scale if tied and faithful_to_bug is None else "none"

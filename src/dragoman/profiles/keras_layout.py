@@ -7,6 +7,7 @@ farthest from the output first, and among equals the one first met on the way ba
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,3 +139,20 @@ def _ranked(state: Mapping[str, Any]) -> dict[str, str]:
         found.append((kind, number, entry.partition(":")[0], name))
     numbers = {kind: sorted({number for k, number, _, _ in found if k == kind}) for kind, _, _, _ in found}
     return {f"{kind}_{numbers[kind].index(number)}/{entry}": name for kind, number, entry, name in found}
+
+
+def heads_in(state: Mapping[str, Any] | Sequence[Any]) -> int | None:
+    """Return the heads of weights of mode 1, where each has matrices of its own: width over that of one; None: unclear.
+
+    Args:
+        state: as for `recognise`.
+    """
+    arrays = state.values() if isinstance(state, Mapping) else state
+    shapes = Counter(tuple(one.shape) for one in arrays if len(getattr(one, "shape", ())) == 2)
+    likeliest = {width for width, columns in shapes if width == columns}  # that of an output
+    found = {
+        rows // columns: count
+        for (rows, columns), count in shapes.items()
+        if rows in likeliest and columns < rows and rows % columns == 0
+    }
+    return max(found, key=lambda heads: found[heads]) if found else None

@@ -62,7 +62,8 @@ from dragoman.nn import (
     Transformer,
     sinusoids,
 )
-from dragoman.profiles.keras_layout import KerasLayout, KerasWeights, recognise
+from dragoman.profiles.conclusions import check_given, concluding
+from dragoman.profiles.keras_layout import KerasLayout, KerasWeights, heads_in, recognise
 from dragoman.profiles.lsdefine_search import beam_log_probabilities as beam_log_probabilities
 from dragoman.profiles.lsdefine_search import beam_prunes as beam_prunes
 from dragoman.profiles.lsdefine_search import beam_score as beam_score
@@ -219,9 +220,10 @@ def build(
     ).to(dtype)
 
 
+@concluding({"mode": (0, 1), "n_head": (1, 2, 4, 8, 16)})
 def load(
     state: Mapping[str, Any] | Sequence[Any],
-    n_head: int = 4,
+    n_head: int | None = None,
     dropout: float = 0.1,
     *,
     mode: int = 0,
@@ -234,7 +236,7 @@ def load(
         state: either Keras names to arrays (`dense_3/kernel:0`, or as in an HDF5 file `dense_3/dense_3/kernel:0`;
             layers of a class count in the order of their numbers, whatever the first is), or the ordered list that
             `s2s.model.get_weights()` gives.
-        n_head: as in `build`.
+        n_head: as in `build`; the weights of mode 1 tell it, those of mode 0 do not.
         dropout: as in `build`.
         mode: as in `build`.
         faithful_to_bug: as in `build`.
@@ -244,6 +246,8 @@ def load(
         ModelError: an entry is missing, left over or misshapen.
         ConfigError: as in `build`.
     """
+    n_head = heads_in(state) if n_head is None and mode == 1 else n_head
+    n_head = check_given("n_head", n_head, 4)
     layout, weights = recognise(state, n_head, mode, dtype)
     d_model = weights.common("*embedding*/embeddings*", 1)
     len_limit, i_tokens, o_tokens = (

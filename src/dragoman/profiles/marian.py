@@ -50,6 +50,7 @@ from torch.nn import functional as F
 
 from dragoman.errors import ConfigError
 from dragoman.nn import FeedForward, Generator, InputEmbedding, MultiHeadAttention, PostNorm, Transformer, causal_mask
+from dragoman.profiles.conclusions import concluding
 from dragoman.profiles.parts import (
     Make,
     PositionTable,
@@ -203,6 +204,7 @@ def build(
     return model.to(dtype)
 
 
+@concluding()
 def load(
     state: Mapping[str, Any],
     *,

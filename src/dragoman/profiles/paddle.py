@@ -36,6 +36,7 @@ from dragoman import nn as blocks
 from dragoman.errors import ConfigError
 from dragoman.nn import AttentionRecord, attention_scores
 from dragoman.nn.attention import Observer
+from dragoman.profiles.conclusions import concluding
 from dragoman.profiles.parts import check_heads, filled_weights, filling
 from dragoman.profiles.weights import Weights
 
@@ -131,6 +132,7 @@ def build(
     return MultiHeadAttention(query_size, query_vec_size, hidden_vec_size, output_vec_size, head_num).to(dtype)
 
 
+@concluding()
 def load(
     state: Mapping[str, Any], query_size: int, head_num: int, *, dtype: torch.dtype = torch.float32
 ) -> MultiHeadAttention:
@@ -155,6 +157,7 @@ def load(
     return model.eval()
 
 
+@concluding()
 def load_single(
     state: Mapping[str, Any], query_size: int, *, dtype: torch.dtype = torch.float32
 ) -> DotProductAttention:

@@ -44,7 +44,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.nn import FeedForward, Generator, InputEmbedding, MultiHeadAttention, PostNorm, PreNorm, Transformer
+from dragoman.errors import ModelError
+from dragoman.nn import (
+    Decoder,
+    Encoder,
+    FeedForward,
+    Generator,
+    InputEmbedding,
+    MultiHeadAttention,
+    PostNorm,
+    PreNorm,
+    Transformer,
+)
+from dragoman.profiles.conclusions import check_given, concluding
 from dragoman.profiles.parts import (
     PositionTable,
     ScaledEmbedding,
@@ -154,11 +166,12 @@ def build(
     ).train()
 
 
+@concluding()
 def load(
     state: Mapping[str, Any],
     *,
     pad: int,
-    nhead: int = 8,
+    nhead: int | None = None,
     dropout: float = 0.1,
     activation: Activation = "relu",
     layer_norm_eps: float = 1e-5,
@@ -174,7 +187,7 @@ def load(
     Args:
         state: name -> tensor or array, of the whole model.
         pad: id of the padding token.
-        nhead: as given to `torch.nn.Transformer`.
+        nhead: as given to `torch.nn.Transformer`, which the weights do not tell; 8 if it was not.
         dropout: as given to `torch.nn.Transformer`.
         activation: as given to `torch.nn.Transformer`.
         layer_norm_eps: as given to `torch.nn.Transformer`.
@@ -189,9 +202,64 @@ def load(
     """
     names = names or Names()
     weights = Weights(state, "torch.nn.Transformer", dtype)
+    if names == Names() and not weights.has("transformer.*") and weights.has("encoder.layers.*"):
+        raise ModelError(
+            "this is a bare torch.nn.Transformer, without embeddings: load_stacks(state, nhead=…) takes it"
+        )
+    heads = check_given("nhead", nhead, 8)
+    encoder, decoder = _stacks(weights, names, heads, dropout, activation, layer_norm_eps, norm_first=norm_first)
+    d_model = weights.common(f"{names.encoder}.layers.*.linear1.weight", 1)
+    source, target, generator = _ends(weights, names, d_model, math.sqrt(d_model) if scale_embedding else 1.0, dropout)
+    model = Transformer(source, target, encoder, decoder, generator, pad).to(dtype)
+    _fill(model, weights, names)
+    weights.finish()
+    return model.eval()
+
+
+@concluding()
+def load_stacks(
+    state: Mapping[str, Any],
+    *,
+    nhead: int,
+    dropout: float = 0.1,
+    activation: Activation = "relu",
+    layer_norm_eps: float = 1e-5,
+    norm_first: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Encoder, Decoder]:
+    """Return the stacks of a bare `torch.nn.Transformer`, without embeddings and generator, in evaluation mode.
+
+    Args:
+        state: its `state_dict()`: `encoder.layers.0…` and `decoder.layers.0…`.
+        nhead: as given to it.
+        dropout: as given to it.
+        activation: as given to it.
+        layer_norm_eps: as given to it.
+        norm_first: as given to it.
+        dtype: type of the weights.
+
+    Raises:
+        ModelError: names entries that are missing, left over or misshapen.
+        ConfigError: the heads do not divide the width, or the activation is unknown.
+    """
+    weights = Weights(state, "torch.nn.Transformer", dtype)
+    names = Names(encoder="encoder", decoder="decoder")
+    stacks_ = _stacks(weights, names, nhead, dropout, activation, layer_norm_eps, norm_first=norm_first)
+    encoder, decoder = stacks_[0].to(dtype), stacks_[1].to(dtype)
+    _fill_stacks(encoder, decoder, weights, names)
+    weights.finish()
+    return encoder.eval(), decoder.eval()
+
+
+# How it is composed
+
+
+def _stacks(
+    weights: Weights, names: Names, nhead: int, dropout: float, activation: Activation, eps: float, *, norm_first: bool
+) -> tuple[Encoder, Decoder]:
     d_ff, d_model = (weights.common(f"{names.encoder}.layers.*.linear1.weight", place) for place in (0, 1))
     check_heads("nhead", nhead, d_model)
-    norm = partial(nn.LayerNorm, eps=layer_norm_eps, bias=weights.has(f"{names.encoder}.layers.0.norm?.bias"))
+    norm = partial(nn.LayerNorm, eps=eps, bias=weights.has(f"{names.encoder}.layers.0.norm?.bias"))
     bias = weights.has(f"{names.encoder}.layers.0.linear?.bias")
     parts = (
         partial(MultiHeadAttention, d_model, nhead, dropout=dropout, bias=bias),
@@ -200,14 +268,7 @@ def load(
     )
     sizes = weights.number(f"{names.encoder}.layers.{{}}."), weights.number(f"{names.decoder}.layers.{{}}.")
     ends = [norm(d_model) if weights.has(f"{name}.norm.*") else None for name in (names.encoder, names.decoder)]
-    source, target, generator = _ends(weights, names, d_model, math.sqrt(d_model) if scale_embedding else 1.0, dropout)
-    model = Transformer(source, target, *stacks(sizes, *parts, (ends[0], ends[1])), generator, pad).to(dtype)
-    _fill(model, weights, names)
-    weights.finish()
-    return model.eval()
-
-
-# How it is composed
+    return stacks(sizes, *parts, (ends[0], ends[1]))
 
 
 def _feed_forward(
@@ -275,9 +336,13 @@ def _fill(model: Any, weights: Weights, names: Names) -> None:
         weights.fill(table, name)
     if names.generator_bias is not None:
         weights.fill(model.generator.bias, names.generator_bias)
+    _fill_stacks(model.encoder, model.decoder, weights, names)
+
+
+def _fill_stacks(encoder: Any, decoder: Any, weights: Weights, names: Names) -> None:
     for stack, name, attentions in (
-        (model.encoder, names.encoder, ("self_attn",)),
-        (model.decoder, names.decoder, ("self_attn", "multihead_attn")),
+        (encoder, names.encoder, ("self_attn",)),
+        (decoder, names.decoder, ("self_attn", "multihead_attn")),
     ):
         norms = tuple(f"norm{number}.{{}}" for number in range(1, len(attentions) + 2))
         layers = LayerNames(attentions, ("in_proj_{}", "out_proj.{}"), ("linear1.{}", "linear2.{}"), norms)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dragoman.runs.curves import plot as plot
     from dragoman.runs.history import History as History
     from dragoman.runs.history import read_history as read_history
+    from dragoman.runs.pushing import push as push
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -20,5 +21,6 @@ __all__, __getattr__, __dir__ = lazy_names(
         "bundling": ("Bundle", "bundle", "pack"),
         "curves": ("plot",),
         "history": ("History", "read_history"),
+        "pushing": ("push",),
     },
 )

@@ -63,7 +63,7 @@ class SentencePieceTokenizer(SpecialIds):
         # Between the special ids and the first byte.
         first = len(special_tokens(mask=self.mask is not None))
         self.first_byte: int = self._processor.piece_to_id("<0x00>")
-        self._symbols = frozenset(range(first, self.first_byte))
+        self._symbols = frozenset((*range(first, self.first_byte), *_added(model, self.first_byte + 256)))
 
     def _check(self, model: bytes, name: str | Path) -> None:
         rule = _rule_of(model, name)
@@ -200,6 +200,24 @@ class SentencePieceTokenizer(SpecialIds):
         counts = (sum(i in self._symbols for i in ids) if self._symbols else 0 for ids in (drawn, plain))
         return next(counts) == next(counts)
 
+    def with_tokens(self, tokens: Sequence[str]) -> SentencePieceTokenizer:
+        """Return the same model with tokens after all others, each one piece wherever it stands; no id moves.
+
+        Args:
+            tokens: texts, none of which is an entry yet.
+
+        Raises:
+            DataError: a token cannot be one: it is empty, has a blank or a line break in it, or changes when texts are
+                normalised.
+        """
+        more = b""
+        for token in tokens:
+            if not token or token != "".join(token.split()) or self._normalized(token) != token or "\u2581" in token:
+                expected = "letters or signs without blanks, as they are written after normalisation"
+                raise DataError("this cannot be a token", expected=expected, found=repr(token))
+            more += _piece(token.translate(_ESCAPES))
+        return type(self)(self._model + more)
+
     def save(self, path: str | Path) -> None:
         """Write the model file, byte for byte as it was trained or loaded."""
         write_bytes(Path(path), self._model)
@@ -264,6 +282,23 @@ def _named(rule: Normalization) -> bytes:
     """What names the rule of a serialised model that it is appended to: protobuf merges it into `normalizer_spec`."""
     name = rule.encode()
     return b"\x1a" + bytes([len(name) + 2]) + b"\x0a" + bytes([len(name)]) + name
+
+
+def _piece(text: str) -> bytes:
+    """An entry, field 1 of a serialised model, to be appended to it: its text, the score 0, and that users made it."""
+    name = text.encode()
+    body = b"\x0a" + _length(len(name)) + name + b"\x15\0\0\0\0" + b"\x18\x04"
+    return b"\x0a" + _length(len(body)) + body
+
+
+def _length(value: int) -> bytes:
+    """A number as protobuf writes it."""
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + _length(value >> 7)
+
+
+def _added(model: bytes, first: int) -> list[int]:
+    """The ids from `first` on of entries that users made."""
+    return [i for i, entry in enumerate(_fields(model, 1)) if i >= first and entry.endswith(b"\x18\x04")]
 
 
 def _rule_of(model: bytes, file: str | Path) -> Normalization:

@@ -33,6 +33,7 @@ import torch
 
 from dragoman.config import ModelConfig, TrainConfig
 from dragoman.data import Prepared, plan_epoch
+from dragoman.data.mixing import Mixing
 from dragoman.distributed import world_size
 from dragoman.errors import ConfigError
 from dragoman.evaluation import fitting_metric
@@ -308,8 +309,9 @@ def _limit_epochs(choices: _Choices, data: Prepared) -> None:
     training, lengths = choices.config.training, (data.train.source_lengths, data.train.target_lengths)
     assert training.max_epochs is not None
     assert training.batch_tokens is not None
-    accumulate, seed = training.accumulate * world_size(), training.seed
-    plan = plan_epoch(*lengths, batch_tokens=training.batch_tokens, seed=seed, epoch=0, accumulate=accumulate)
+    each, seed, budget = training.accumulate * world_size(), training.seed, training.batch_tokens
+    rows = Mixing(choices.config.data, data.sizes, seed).rows(0)  # shares of corpora change how long pairs are
+    plan = plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=0, accumulate=each, rows=rows)
     steps = max(1, math.ceil(training.max_epochs * len(plan) - 1e-9))
     made = [choice for choice in choices.made if choice.key == "training.max_steps"]
     if made or steps < (training.max_steps or steps):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from dragoman.config import SETTINGS_FILE, ModelConfig, TrainConfig, make_config, read_toml
 from dragoman.data import Prepared, TokenStore
+from dragoman.data.extending import pieces_before
 from dragoman.errors import ConfigError
 from dragoman.losses.ctc import frames_needed
+from dragoman.models.description import load_tokenizers, read_config
+from dragoman.models.growing import with_more_rows
 from dragoman.planning.fine_tuning import FEW_HELD_OUT
 from dragoman.text import TokenizerPair
 from dragoman.training.validate import doubt
@@ -51,6 +57,33 @@ def with_tokenizers_of(config: TrainConfig, start: Path, tokenizers: TokenizerPa
     if not config.model.learns_pairs:
         true = {"kind": target}
     return config.replace({"tokenizer": {**stored, **true}})
+
+
+def grown(
+    weights: Mapping[str, Float[Tensor, "..."]],
+    model: nn.Module,
+    base: Path,
+    config: TrainConfig,
+    tokenizers: TokenizerPair,
+) -> Mapping[str, Float[Tensor, "..."]]:
+    """Return the weights of the model to start from, with rows for what was appended to its vocabulary.
+
+    Args:
+        weights: of the model in `base`.
+        model: of the new run.
+        base: the directory of the model.
+        config: of the new run.
+        tokenizers: of the new run.
+    """
+    if config.training.extend_vocabulary:
+        return with_more_rows(weights, model)
+    if config.training.add_tokens is None:
+        return weights
+    old = load_tokenizers(base, read_config(base)[0])
+    source, target = (
+        pieces_before(*both) for both in ((old.source, tokenizers.source), (old.target, tokenizers.target))
+    )
+    return with_more_rows(weights, model, source, target)
 
 
 def doubts(data: Prepared, config: TrainConfig) -> Iterator[str]:

@@ -11,7 +11,7 @@ import torch
 from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, make_config, read_toml, write_toml
 from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
-from dragoman.data.extending import extend_tokenizers
+from dragoman.data.extending import extend_tokenizers, with_tokens_of
 from dragoman.distributed import ALONE, join_world, was_restarted
 from dragoman.engines import choose_device
 from dragoman.engines.forking import is_forked
@@ -22,7 +22,6 @@ from dragoman.files import check_own_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, load_pretrained
 from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
-from dragoman.models.growing import with_more_rows
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
@@ -38,7 +37,7 @@ from dragoman.training.card import typed_command, write_card
 from dragoman.training.defaults import complete, describe, estimate_seconds
 from dragoman.training.finished import Run
 from dragoman.training.following import Lead, follow, leading
-from dragoman.training.from_base import check_shape, doubts, with_tokenizers_of
+from dragoman.training.from_base import check_shape, doubts, grown, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
 from dragoman.training.learned import base_again
 from dragoman.training.lock import RunLock, new_directory
@@ -262,6 +261,8 @@ class _Session:
         tokenizers = None if start is None else load_tokenizers(start, read_config(start)[0])
         if tokenizers is not None and self.config.training.extend_vocabulary:
             tokenizers = extend_tokenizers(tokenizers, self.config, self.log.line)
+        if tokenizers is not None and (file := self.config.training.add_tokens) is not None:
+            tokenizers = with_tokens_of(tokenizers, file, self.log.line)
         return prepare(self.config, self.directory / "data", tokenizers=tokenizers, report=self.log.line)
 
     def _prepared(self) -> Prepared:
@@ -306,7 +307,7 @@ class _Session:
         base = base_again(self.config.training, self.directory) if start is None else start
         if base is not None:
             weights = load_pretrained(base).model.state_dict()
-            fill(model, with_more_rows(weights, model) if self.config.training.extend_vocabulary else weights, base)
+            fill(model, grown(weights, model, base, self.config, data.tokenizers), base)
         if start is not None:
             self.log.line(f"starting from the weights of {start}")
         seconds = estimate_seconds(self.config, data, device)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
+from dragoman.data.mixing import Mixing
 from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
@@ -76,10 +77,10 @@ class Trainer:
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
         self.stores = EpochStores(data, self.settings, config.audio)
+        self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
         if note := doubt_draws(self.settings):
             log.line(f"warning: {note}")
-        self.task = task_of(config)
-        self.attempts = Attempts(directory, log, writes=world.is_first)
+        self.task, self.attempts = task_of(config), Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.judge.world = world
@@ -216,9 +217,10 @@ class Trainer:
         """Return the updates of an epoch: a pure function of lengths and settings."""
         store, settings = self.stores.of(epoch), self.settings
         assert settings.batch_tokens is not None
-        lengths, each = (store.source_lengths, store.target_lengths), self.progress.micro_batches
-        each, seed = each or settings.accumulate * self.world.size, settings.seed
-        return plan_epoch(*lengths, batch_tokens=settings.batch_tokens, seed=seed, epoch=epoch, accumulate=each)
+        lengths, rows = (store.source_lengths, store.target_lengths), self.mixing.rows(epoch)
+        each, seed = self.progress.micro_batches or settings.accumulate * self.world.size, settings.seed
+        budget = settings.batch_tokens
+        return plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""

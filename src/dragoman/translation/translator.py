@@ -14,6 +14,7 @@ from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
 from dragoman.given import as_texts, check_series
 from dragoman.models.description import Languages
+from dragoman.models.hub import on_disk
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
 from dragoman.search.guard import Guarded
@@ -95,7 +96,7 @@ class Translator(Reopened):
         """Load a run or model directory, or several that were trained with the same tokenizers, as an ensemble.
 
         Args:
-            path: the directory, or several.
+            path: the directory, or several; `org/name` is fetched from the Hugging Face hub, with the extra `hub`.
             device: auto, cpu, cuda or mps.
             engine: auto, native, packed or module.
             precision: auto, float32, int8 or bfloat16.
@@ -107,7 +108,7 @@ class Translator(Reopened):
             ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first; or an
                 adapter is of another base.
         """
-        paths = [Path(path)] if isinstance(path, (str, Path)) else [Path(one) for one in path]
+        paths = [on_disk(path)] if isinstance(path, (str, Path)) else [on_disk(one) for one in path]
         found = open_model(paths, Placement(device, engine, precision))
         translator = cls(found.backend, found.tokenizers, found.decoding, found.languages)
         translator.opened = found.files

@@ -1,0 +1,151 @@
+"""Models to and from the hub, whose interface is replaced: what is asked for, and no network otherwise."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+import types
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.errors import DragomanError, ModelError
+from dragoman.models.hub import is_hub_name, on_disk
+from dragoman.runs import pack
+from dragoman.runs.bundling import needed_files
+from dragoman.runs.pushing import push
+from dragoman.training import train
+from small_runs import small_config
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pushed")
+    chosen = ("max_steps=4", "training.license=cc-by-4.0")
+    return train(small_config(folder, "run", *chosen), quiet=True).directory
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A hub that keeps what it is sent, by name of the repository."""
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    kept = {"made": [], "files": {}, "messages": []}
+
+    class Api:
+        def create_repo(self, repo_id, *, private=None, exist_ok=False):
+            kept["made"].append((repo_id, private, exist_ok))
+
+        def upload_folder(self, *, repo_id, folder_path, commit_message=None):
+            folder = Path(folder_path)
+            found = {one.relative_to(folder).as_posix(): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+            kept["files"][repo_id] = found
+            kept["messages"].append(commit_message)
+            return f"hub:{repo_id}"
+
+    for name in ("create_repo", "upload_folder"):  # the real ones take what the pretended ones do
+        theirs = inspect.signature(getattr(huggingface_hub.HfApi, name)).parameters
+        assert set(inspect.signature(getattr(Api, name)).parameters) <= set(theirs)
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    return kept
+
+
+def test_what_is_uploaded_is_the_bundle_with_its_card(run, hub):
+    yaml = pytest.importorskip("yaml")
+    told = push(run, "org/name", private=True, message="first")
+    sent = hub["files"]["org/name"]
+    assert set(sent) == {*needed_files(run), "README.md"}
+    assert {name: (run / name).read_bytes() for name in sent} == sent
+    assert told.files == {name: len(data) for name, data in sent.items()}
+    assert (told.url, hub["made"], hub["messages"]) == ("hub:org/name", [("org/name", True, True)], ["first"])
+    head = yaml.safe_load(sent["README.md"].decode().split("---\n", 2)[1])
+    assert (head["library_name"], head["pipeline_tag"], head["license"]) == ("dragoman", "translation", "cc-by-4.0")
+
+
+def test_a_trial_sends_nothing_and_lists_the_same(run, hub):
+    tried = push(run, "org/name", dry_run=True)
+    assert tried.url is None
+    assert hub == {"made": [], "files": {}, "messages": []}
+    assert tried.files == push(run, "org/name").files
+    assert hub["made"] == [("org/name", False, True)]
+
+
+def test_what_was_uploaded_comes_back_as_the_model(run, hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    push(pack(run, tmp_path / "a.dragoman").directory, "org/packed")
+    push(run, "org/name")
+    (run / "adapter").mkdir()
+    try:
+        (run / "adapter" / "adapter.json").write_text("{}")
+        push(run, "org/adapted")
+    finally:
+        shutil.rmtree(run / "adapter")
+    assert set(hub["files"]["org/adapted"]) - set(hub["files"]["org/name"]) == {"adapter/adapter.json"}
+    assert hub["files"]["org/packed"] == hub["files"]["org/name"]
+
+    def fetch(name, allow_patterns):
+        for file, data in hub["files"][name].items():
+            if any(fnmatch(file, pattern) for pattern in allow_patterns):
+                (tmp_path / "cache" / file).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / "cache" / file).write_bytes(data)
+        return str(tmp_path / "cache")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    lines = ["a b c", "b", ""]
+    here, there = (dragoman.Translator.from_pretrained(one).translate(lines) for one in (str(run), "org/name"))
+    assert [(one.text, one.score) for one in here] == [(one.text, one.score) for one in there]
+
+
+def test_a_hub_that_refuses_is_told_in_one_line(run, hub, monkeypatch):
+    def refuse(self, repo_id, **_):
+        raise PermissionError("403: you may not\nand a long explanation")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)
+    with pytest.raises(
+        DragomanError, match=r"did not take the model(.|\n)*403: you may not\n(.|\n)*auth login"
+    ) as told:
+        push(run, "org/name")
+    assert "long explanation" not in str(told.value)
+    assert hub["files"] == {}
+
+
+def test_only_what_can_be_no_directory_is_a_name_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert is_hub_name("org/name")
+    assert not any(map(is_hub_name, ("runs/typo", "name", "/a/b", "./a/b", "a/b/c", tmp_path / "org/name", "../a")))
+    assert on_disk("runs/typo").as_posix() == "runs/typo"
+
+
+def test_a_name_is_fetched_or_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = {}
+
+    def fetch(name, allow_patterns):
+        asked[name] = allow_patterns
+        return str(tmp_path)
+
+    fake = types.ModuleType("huggingface_hub")
+    fake.snapshot_download = fetch
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    assert on_disk("org/name") == tmp_path
+    assert "*.safetensors" in asked["org/name"]
+
+    def refuse(name, allow_patterns):
+        raise OSError("no route to host")
+
+    fake.snapshot_download = refuse
+    with pytest.raises(ModelError, match=r"cannot be had from the hub(.|\n)*no route"):
+        on_disk("org/name")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ModelError, match=r"pip install 'dragoman\[hub\]'"):
+        on_disk("org/name")
+
+
+def test_what_is_no_name_or_has_no_card_is_refused(tmp_path):
+    with pytest.raises(DragomanError, match="org/name"):
+        push(tmp_path, "name")
+    with pytest.raises(ModelError, match="needs a card"):
+        push(tmp_path, "org/name", dry_run=True)
