@@ -121,6 +121,13 @@ class DecodingConfig(Section, section="decoding", changeable=True):
         unit="neighbours",
         needs=({"decoding.knn_weight": (None,)}, {"decoding.knn_weight": Bounds(gt=0)}),
     )
+    ctc_weight: Annotated[float, Bounds(ge=0, le=1)] | None = setting(
+        default=None,
+        description="Of a model that listens: share of what is read off frames (CTC) in each prediction; 1 leaves the "
+        "decoder out. If unset 0.3 for models with model.ctc, 0 for others.",
+        since="0.2.0",
+        chosen="0.3 for models with ctc, else 0",
+    )
     right_to_left_weight: Rate | None = setting(
         default=None,
         description="Share of the right-to-left score in the ranking of a beam's outputs; if unset 0.5 for models with "

@@ -32,7 +32,15 @@ HINTS = {
     "masked": "a masked model fills gaps: `dragoman.language.Filler`",
 }
 # Settings of searches with a source; completions never have a `<unk>`, and are not guarded against loops.
-_OF_PAIRS = ("knn_weight", "knn_neighbours", "right_to_left_weight", "max_source_length", "loop_guard", "unknown")
+_OF_PAIRS = (
+    "ctc_weight",
+    "knn_weight",
+    "knn_neighbours",
+    "right_to_left_weight",
+    "max_source_length",
+    "loop_guard",
+    "unknown",
+)
 
 
 class Completer(Reopened):

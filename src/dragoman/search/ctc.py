@@ -12,7 +12,7 @@ over the next token, which `JointModel` mixes with that of a decoder: every sear
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,10 @@ from dragoman.search.protocol import NextTokenModel
 from dragoman.sequences import SourceBatch
 
 NEVER = float("-inf")
+# Nats: a frame's log-probability at least, where products are divided by it.
+_LEAST = -1e4
+# Likewise of a token in a mixture, so that no output of the decoder is impossible.
+_UNLIKELY = -100.0
 
 
 def padded(
@@ -127,14 +131,18 @@ class Prefixes:
     """Beginnings of outputs, a row each, and how likely they are at each frame.
 
     Attributes:
-        log_probs: of the frames of each row's recording.
+        log_probs: of the frames of each recording.
+        probs: the same as probabilities.
+        owner: the recording of each row.
         in_blank: of the row's tokens after so many frames, the last one a blank; column 0 is before the first.
         in_token: likewise, the last one no blank.
         last: the newest token of each row; the blank where there is none.
         total: that an output begins with these tokens.
     """
 
-    log_probs: Float[Tensor, "rows frames vocab"]
+    log_probs: Float[Tensor, "sources frames vocab"]
+    probs: Float[Tensor, "sources frames vocab"]
+    owner: Int[Tensor, " rows"]
     in_blank: Float[Tensor, "rows frames1"]
     in_token: Float[Tensor, "rows frames1"]
     last: Int[Tensor, " rows"]
@@ -145,43 +153,68 @@ class Prefixes:
         """Return the empty beginnings of recordings."""
         log_probs = log_probs.double()
         in_blank = torch.nn.functional.pad(log_probs[..., blank].cumsum(1), (1, 0))
-        rows = len(log_probs)
-        last = torch.full((rows,), blank, dtype=torch.long, device=log_probs.device)
-        return cls(log_probs, in_blank, torch.full_like(in_blank, NEVER), last, in_blank.new_zeros(rows))
+        owner = torch.arange(len(log_probs), device=log_probs.device)
+        last, in_token = torch.full_like(owner, blank), torch.full_like(in_blank, NEVER)
+        return cls(log_probs, log_probs.exp(), owner, in_blank, in_token, last, in_blank.new_zeros(len(owner)))
 
     def next_tokens(self, *, blank: int, eos: int) -> Float[Tensor, "rows vocab"]:
-        """Return the log-probability of each next token, the end among them; that of the blank is -inf."""
+        """Return the log-probability of each next token, the end among them; that of the blank is -inf.
+
+        Of a beginning that is impossible, the end is certain.
+        """
         both = torch.logaddexp(self.in_blank, self.in_token)
-        totals = _products(both[:, :-1], self.log_probs)
+        totals = self._products(both[:, :-1])
         # A token that repeats the last one needs a blank between them.
-        again = self.log_probs.gather(2, self.last[:, None, None].expand(-1, self.log_probs.shape[1], 1))[..., 0]
-        totals.scatter_(1, self.last[:, None], (self.in_blank[:, :-1] + again).logsumexp(1, keepdim=True))
+        again = (self.in_blank[:, :-1] + self._of(self.last)).logsumexp(1, keepdim=True)
+        totals.scatter_(1, self.last[:, None], again)
         totals[:, blank] = NEVER
         totals[:, eos] = both[:, -1]
-        # Of a beginning that is impossible, nothing is known.
-        return torch.where(self.total[:, None] > NEVER, totals - self.total[:, None], NEVER)
+        possible = self.total[:, None] > NEVER
+        ended = torch.full_like(totals, NEVER)
+        ended[:, eos] = 0
+        return torch.where(possible, totals - self.total[:, None].where(possible, 0.0), ended)
 
     def extend(self, tokens: Int[Tensor, " rows"], blank: int) -> Prefixes:
         """Return the beginnings with one more token each."""
-        frames = self.log_probs.shape[1]
-        own = self.log_probs.gather(2, tokens[:, None, None].expand(-1, frames, 1))[..., 0]
+        own = self._of(tokens)
         both = torch.logaddexp(self.in_blank, self.in_token)
         before = torch.where((tokens == self.last)[:, None], self.in_blank, both)[:, :-1]
         in_token = _recurrence(before, own)
-        in_blank = _recurrence(in_token[:, :-1], self.log_probs[..., blank])
-        return Prefixes(self.log_probs, in_blank, in_token, tokens, (before + own).logsumexp(1))
+        in_blank = _recurrence(in_token[:, :-1], self.log_probs[..., blank][self.owner])
+        total = (before + own).logsumexp(1)
+        return replace(self, in_blank=in_blank, in_token=in_token, last=tokens, total=total)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> Prefixes:
         """Return the beginnings at some rows."""
-        parts = (self.log_probs, self.in_blank, self.in_token, self.last, self.total)
-        return Prefixes(*(part[rows] for part in parts))
+        used, owner = self.owner[rows].unique(return_inverse=True)
+        of_sources = (self.log_probs, self.probs)
+        if len(used) < len(self.log_probs):
+            of_sources = (self.log_probs[used], self.probs[used])
+        return Prefixes(*of_sources, owner, self.in_blank[rows], self.in_token[rows], self.last[rows], self.total[rows])
 
     def join(self, other: Prefixes, blank: int) -> Prefixes:
         """Return both, one below the other; the shorter recordings get frames of blanks."""
         frames = max(self.log_probs.shape[1], other.log_probs.shape[1])
         one, two = self._lengthened(frames, blank), other._lengthened(frames, blank)
-        names = ("log_probs", "in_blank", "in_token", "last", "total")
-        return Prefixes(*(torch.cat([getattr(one, name), getattr(two, name)]) for name in names))
+        two = replace(two, owner=two.owner + len(one.log_probs))
+        return Prefixes(*(torch.cat([getattr(one, part.name), getattr(two, part.name)]) for part in fields(Prefixes)))
+
+    def _of(self, tokens: Tensor) -> Tensor:
+        """The log-probabilities of a token of each row, [rows, frames]."""
+        frames = torch.arange(self.log_probs.shape[1], device=tokens.device)
+        return self.log_probs[self.owner[:, None], frames, tokens[:, None]]
+
+    def _products(self, before: Tensor) -> Tensor:
+        """The logarithm of the sum over frames of `before` [rows, frames] times each token's probability."""
+        scale = before.amax(1, keepdim=True).clamp(min=-1e300)
+        # The rows of a recording stand together for one matrix product, and no copy of its frames.
+        order = self.owner.argsort(stable=True)
+        counts = self.owner.bincount(minlength=len(self.probs))
+        slots = torch.empty_like(order)
+        slots[order] = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[self.owner[order]]
+        rows = before.new_zeros(len(self.probs), int(counts.max()), before.shape[1])
+        rows[self.owner, slots] = (before - scale).exp()
+        return torch.bmm(rows, self.probs)[self.owner, slots].log() + scale
 
     def _lengthened(self, frames: int, blank: int) -> Prefixes:
         more = frames - self.log_probs.shape[1]
@@ -191,26 +224,21 @@ class Prefixes:
         log_probs = pad(self.log_probs, (0, 0, 0, more), value=NEVER)
         log_probs[:, frames - more :, blank] = 0
         ended = torch.logaddexp(self.in_blank[:, -1:], self.in_token[:, -1:]).expand(-1, more)
-        in_token = pad(self.in_token, (0, more), value=NEVER)
-        return Prefixes(log_probs, torch.cat([self.in_blank, ended], 1), in_token, self.last, self.total)
-
-
-def _products(
-    before: Float[Tensor, "rows frames"], log_probs: Float[Tensor, "rows frames vocab"]
-) -> Float[Tensor, "rows vocab"]:
-    """The logarithm of the sum over frames of the products: one matrix product, scaled by the largest of each row."""
-    scale = before.amax(1, keepdim=True).clamp(min=-1e300)
-    return torch.einsum("rf,rfv->rv", (before - scale).exp(), log_probs.exp()).log() + scale
+        in_token, in_blank = pad(self.in_token, (0, more), value=NEVER), torch.cat([self.in_blank, ended], 1)
+        return replace(self, log_probs=log_probs, probs=log_probs.exp(), in_blank=in_blank, in_token=in_token)
 
 
 def _recurrence(
     entering: Float[Tensor, "rows frames"], own: Float[Tensor, "rows frames"]
 ) -> Float[Tensor, "rows frames1"]:
-    """x[t] = (x[t-1] + entering[t]) own[t] of probabilities, from x[0] = 0, in logarithms."""
-    rows = [torch.full_like(own[:, 0], NEVER)] if own.shape[1] else []
-    for here in range(own.shape[1]):
-        rows.append(torch.logaddexp(rows[-1], entering[:, here]) + own[:, here])
-    return torch.stack(rows, 1) if rows else own.new_full((len(own), 1), NEVER)
+    """x[t] = (x[t-1] + entering[t]) own[t] of probabilities, from x[0] = 0, in logarithms.
+
+    In closed form: the products of `own` are divided out, what enters is summed, and they are put back.
+    """
+    products = own.clamp(min=_LEAST).cumsum(1)
+    before = torch.nn.functional.pad(products[:, :-1], (1, 0))
+    found = (entering - before).logcumsumexp(1) + products
+    return torch.nn.functional.pad(found, (1, 0), value=NEVER)
 
 
 @dataclass(frozen=True)
@@ -220,26 +248,27 @@ class JointState:
     inner: Any
     prefixes: Prefixes
     blank: int
-    started: bool = False
 
     def reorder(self, indices: Int[Tensor, " rows"]) -> JointState:
         """See `State.reorder`."""
         rows = indices.to(self.prefixes.last.device)
-        return JointState(self.inner.reorder(indices), self.prefixes.reorder(rows), self.blank, self.started)
+        return JointState(self.inner.reorder(indices), self.prefixes.reorder(rows), self.blank)
 
     def join(self, other: Any) -> JointState:
         """See `State.join`."""
         prefixes = self.prefixes.join(other.prefixes, self.blank)
-        return JointState(self.inner.join(other.inner), prefixes, self.blank, self.started)
+        return JointState(self.inner.join(other.inner), prefixes, self.blank)
 
 
 class JointModel:
     """A decoder and CTC as one next-token model: (1 - weight) of the decoder's log-probability, weight of CTC's.
 
+    Where the tokens so far cannot be said in so few frames, the decoder goes on alone.
+
     Args:
         model: the decoder.
         frames: gives the log-probabilities of CTC for a batch of sources, padded as `padded` does it.
-        weight: 0 is the decoder alone, 1 is CTC alone.
+        weight: above 0; 1 is CTC alone, and the decoder is not asked.
         blank: id of the blank.
         bos: id that a target begins with.
         eos: id of the end.
@@ -266,18 +295,32 @@ class JointModel:
     def start(self, sources: SourceBatch) -> JointState:
         """See `NextTokenModel.start`."""
         prefixes = Prefixes.start(self.frames(sources), self.blank)
-        return JointState(self.model.start(sources), prefixes, self.blank)
+        return JointState(_Silent() if self.weight == 1 else self.model.start(sources), prefixes, self.blank)
 
     def step(self, state: JointState, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "batch vocab"], JointState]:
         """See `NextTokenModel.step`."""
-        log_probs, inner = self.model.step(state.inner, tokens)
         old = state.prefixes
         new, first = old.extend(tokens, self.blank), tokens == self.bos
         # Rows may be at other steps: the first token of one is `<s>`, which CTC knows nothing of.
-        parts = ((getattr(old, name), getattr(new, name)) for name in ("in_blank", "in_token", "last", "total"))
-        chosen = [torch.where(first.view(-1, *[1] * (a.ndim - 1)), a, b) for a, b in parts]
-        prefixes = Prefixes(old.log_probs, *chosen)
-        heard = prefixes.next_tokens(blank=self.blank, eos=self.eos).to(log_probs)
-        # Minus infinity times 0 would be no number.
-        mixed = heard if self.weight == 1 else (1 - self.weight) * log_probs + self.weight * heard
-        return (log_probs if self.weight == 0 else mixed), JointState(inner, prefixes, self.blank, True)
+        names = ("in_blank", "in_token", "last", "total")
+        parts = {name: (getattr(old, name), getattr(new, name)) for name in names}
+        chosen = {name: torch.where(first.view(-1, *[1] * (a.ndim - 1)), a, b) for name, (a, b) in parts.items()}
+        prefixes = replace(old, **chosen)
+        heard = prefixes.next_tokens(blank=self.blank, eos=self.eos)
+        if self.weight == 1:
+            return heard.float(), JointState(state.inner, prefixes, self.blank)
+        log_probs, inner = self.model.step(state.inner, tokens)
+        mixed = (1 - self.weight) * log_probs + self.weight * heard.clamp(min=_UNLIKELY).to(log_probs)
+        mixed[:, self.blank] = NEVER
+        possible = (prefixes.total > NEVER).to(log_probs.device)
+        return torch.where(possible[:, None], mixed, log_probs), JointState(inner, prefixes, self.blank)
+
+
+class _Silent:
+    """The state of a decoder that is not asked."""
+
+    def reorder(self, indices: Tensor) -> _Silent:
+        return self
+
+    def join(self, other: _Silent) -> _Silent:
+        return self

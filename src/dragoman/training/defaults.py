@@ -169,7 +169,7 @@ def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
-    joint = data.tokenizers.shares_ids and data.tokenizers.sound is None
+    joint = data.tokenizers.shares_ids and data.tokenizers.source_vocab == len(data.tokenizers.target)
     if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)

@@ -78,6 +78,11 @@ class Backend:
         return self._whole is None and any(self.torch.datastores)
 
     @property
+    def has_heads(self) -> bool:
+        """Whether all models read tokens off frames too."""
+        return self._whole is None and self.torch.has_heads
+
+    @property
     def models(self) -> list[Transformer]:
         """The encoder-decoders."""
         return self.torch.models

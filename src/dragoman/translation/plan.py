@@ -10,6 +10,7 @@ from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.search.guard import Guarded, is_finished, without_loops
 from dragoman.search.hypothesis import Hypothesis, added_up, make_hypothesis
+from dragoman.search.joint import ctc_share
 from dragoman.search.request import NEVER, SearchRequest, changed
 from dragoman.search.reranking import reranked, right_to_left_share, scored_by_both
 from dragoman.sequences.source import Source
@@ -64,9 +65,10 @@ class SearchPlan:
         """Return the plan of a search by these options.
 
         Raises:
-            ConfigError: a datastore is given weight that is not there, or a direction that was not learned.
+            ConfigError: a datastore or a head is given weight that is not there, or a direction that was not learned.
         """
         share = right_to_left_share(options, engine.learned_right_to_left)
+        ctc_share(options, engine.has_heads)
         datastores = engine.has_datastore and options.knn_weight != 0
         if options.knn_weight and not datastores:
             hint = "make one with `dragoman remember`, or leave decoding.knn_weight out"

@@ -21,6 +21,7 @@ from dragoman.search.continuous import ContinuousSearch
 from dragoman.search.dispatch import search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.joint import ctc_share
 from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
 from dragoman.search.scoring import score_serial, score_targets
@@ -29,6 +30,7 @@ from dragoman.sequences import Direction, Source, SourceBatch
 from dragoman.text import TokenizerPair
 from dragoman.translation.alignment import align
 from dragoman.translation.checks import check_family
+from dragoman.translation.off_frames import with_head
 
 
 class TorchBackend:
@@ -71,11 +73,22 @@ class TorchBackend:
         return self.together.device
 
     def next_token_model(self, options: DecodingConfig) -> NextTokenModel:
-        """Return all models together, each with its datastore if it has one that the options give weight to."""
-        if options.knn_weight == 0 or not any(self.datastores):
+        """Return all models together, each with its datastore and its head, if the options give weight to them."""
+        share = ctc_share(options, self.has_heads)
+        asks = options.knn_weight != 0 and any(self.datastores)
+        if not share and not asks:
             return self.together
-        both = zip(self.engines, self.datastores, strict=True)
-        return _together([one if store is None else KnnModel(one, store, options) for one, store in both])
+        stores = self.datastores if asks else [None] * len(self.engines)
+        engines = [
+            one if store is None else KnnModel(one, store, options)
+            for one, store in zip(self.engines, stores, strict=True)
+        ]
+        return _together([with_head(*both, share) for both in zip(self.models, engines, strict=True)])
+
+    @cached_property
+    def has_heads(self) -> bool:
+        """Whether all models read tokens off frames too."""
+        return all(model.ctc is not None for model in self.models)
 
     @cached_property
     def right_to_left(self) -> NextTokenModel:
@@ -87,7 +100,7 @@ class TorchBackend:
     @cached_property
     def whole(self) -> NativeSearcher | None:
         """What answers whole requests by itself, if that is all that searches need."""
-        one = None if any(self.datastores) else _whole(self.together)
+        one = None if any(self.datastores) or self.has_heads else _whole(self.together)
         return None if one is None else NativeSearcher(one.model, self._native_right_to_left)
 
     def _native_right_to_left(self) -> NativeModel:
@@ -106,7 +119,8 @@ class TorchBackend:
         if direction is Direction.RIGHT_TO_LEFT:
             return ("steps", direction), lambda: SteppedSearch(self.right_to_left)
         asked = (options.knn_weight, options.knn_neighbours) if any(self.datastores) else None
-        return ("steps", direction, asked), lambda: SteppedSearch(self.next_token_model(options))
+        share = ctc_share(options, self.has_heads)
+        return ("steps", direction, asked, share), lambda: SteppedSearch(self.next_token_model(options))
 
     def force(
         self,
