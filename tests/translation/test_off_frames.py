@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from dragoman.audio import FrontEnd, Waveform
+from dragoman.audio import FrontEnd, Waveform, cut_at_silences
 from dragoman.config import AudioConfig, ModelConfig
 from dragoman.errors import ConfigError
 from dragoman.losses.ctc import ctc_loss
 from dragoman.models import build_model
 from dragoman.sequences import SourceBatch
+from dragoman.studies.listening import transcribe as transcribe_all
+from dragoman.studies.transcribing import _words, transcribe
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
-from dragoman.translation import Translator
-from small_sounds import RATE, speak
+from dragoman.translation import Translator, off_frames
+from small_sounds import RATE, speak, write_wav
 
 WORDS = ["low mid", "high top"]
 
@@ -82,3 +86,48 @@ def test_what_has_no_head_is_refused() -> None:
     assert made.plan(made.options({"ctc_weight": 0.0}))
     with pytest.raises(ConfigError, match="read off frames"):
         made.plan(made.options({"ctc_weight": 0.3}))
+
+
+def test_words_have_times_in_their_order_inside_the_sound() -> None:
+    made, (sound, *_) = translator(), sounds()
+    found = transcribe(made, sound, words=True, options=made.options({"max_length": 3, "min_length": 2}))
+    (part,) = found
+    assert [one.text for one in part.words] == part.text.split()
+    edges = [edge for one in part.words for edge in (one.start, one.end)]
+    assert edges == sorted(edges)
+    assert part.start <= edges[0]
+    assert edges[-1] <= part.end <= sound.seconds
+    assert transcribe(made, sound, options=made.options({"max_length": 3, "min_length": 2}))[0].words == ()
+    with pytest.raises(ConfigError, match="when its words"):
+        transcribe(translator(ctc=False), sound, words=True)
+
+
+def test_the_times_of_words_are_where_the_frames_say_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, (sound, *_) = translator(), sounds()
+    sound = Waveform(torch.cat([torch.zeros(RATE), *[sound.samples] * 4, torch.zeros(RATE)]), RATE)
+    (part,) = cut_at_silences(sound)
+    low, high = made.tokenizers.target.encode("low high")
+
+    def heard(model: object, sources: SourceBatch) -> torch.Tensor:
+        symbols = torch.zeros(1, len(made.tokenizers.encode_source(part.of(sound))), dtype=torch.long)
+        symbols[0, 4:6], symbols[0, 12] = low, high
+        return torch.nn.functional.one_hot(symbols, len(made.tokenizers.target)).double().mul(50).log_softmax(-1)
+
+    monkeypatch.setattr(off_frames, "read_frames", heard)
+    one, other = _words(made, sound, part, "low high")
+    assert (one.text, other.text) == ("low", "high")
+    # Longer by a fifth of a second on each side, but no further than half the way.
+    expected = [part.start + seconds for seconds in (0.0, 0.36, 0.36, 0.72)]
+    assert [one.start, one.end, other.start, other.end] == pytest.approx(expected)
+
+
+def test_of_silence_and_noise_nothing_is_written(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    write_wav(tmp_path / "a.wav", 0.1 * draw.standard_normal(2 * RATE))
+    write_wav(tmp_path / "b.wav", sounds()[1].samples.numpy())
+    write_wav(tmp_path / "c.wav", np.zeros(RATE))
+    made = translator()
+    found = transcribe_all(made, tmp_path, settings={"min_length": 1})
+    assert [one.source for one in found] == [str(tmp_path / f"{name}.wav") for name in "abc"]
+    assert [bool(one.text) for one in found] == [False, True, False]
+    assert found[1].text == made.translate([tmp_path / "b.wav"], min_length=1)[0].text

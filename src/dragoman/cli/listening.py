@@ -31,6 +31,8 @@ from dragoman.cli.options import (
 
 if TYPE_CHECKING:
     from dragoman.audio.listing import Given
+    from dragoman.config import DecodingConfig
+    from dragoman.studies.transcribing import Utterance, Word
     from dragoman.translation import Translator
 
 # Bytes of standard input at most.
@@ -63,10 +65,14 @@ def transcribe(
     times: Annotated[
         bool, typer.Option("--times", help="A line for each part that somebody speaks in: start, end, text.")
     ] = False,
+    words: Annotated[
+        bool, typer.Option("--words", help="As --times, with a line for each word: start, end, word.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write down what is said: a line for each sound, in order, with a model that was trained on recordings."""
     from dragoman.studies.listening import check_listens
+    from dragoman.studies.transcribing import check_head, guarded
     from dragoman.translation import format_translation
     from dragoman.translation.notes import Notes
 
@@ -76,11 +82,15 @@ def transcribe(
     translator, options = open_translator(model, ensemble, settings, named, **how, threads=threads)
     check_listens(translator.tokenizers)
     counted = told(asked, "sounds:", len(asked), output=output)
-    if times:
+    if words:
+        check_head(translator)
+    if times or words:
         with open_output(output) as stream:
-            stream.writelines(line + "\n" for line in _timed(translator, counted, as_json))
+            stream.writelines(line + "\n" for line in _timed(translator, counted, options, words, as_json))
         return
-    lines = translator.translate_lines(counted, options, prefix=argument_text(prefix))
+    assert translator.tokenizers.sound is not None
+    heard = guarded(counted, translator.tokenizers.sound.sample_rate)
+    lines = translator.translate_lines(heard, options, prefix=argument_text(prefix))
     notes = Notes(options)
     with open_output(output) as stream:
         for number, result in enumerate(begun(lines, output, None), 1):
@@ -91,22 +101,28 @@ def transcribe(
         tell(f"warning: {line}")
 
 
-def _timed(translator: Translator, sounds: Iterable[Given], as_json: bool) -> Iterator[str]:
-    """The parts of each sound with their times: tables, or an object for each sound."""
+def _timed(
+    translator: Translator, sounds: Iterable[Given], options: DecodingConfig, words: bool, as_json: bool
+) -> Iterator[str]:
+    """The parts of each sound, or their words, with their times: tables, or an object for each sound."""
     from dragoman.audio.listing import as_sounds
     from dragoman.audio.waveform import Waveform
     from dragoman.studies.transcribing import transcribe as transcribe_parts
 
     for one in as_sounds(sounds):
         sound = one if isinstance(one, Waveform) else one.read()
-        parts = transcribe_parts(translator, sound)
+        parts = transcribe_parts(translator, sound, words=words, options=options)
         if as_json:
-            rows = [{"start": round(p.start, 2), "end": round(p.end, 2), "text": p.text} for p in parts]
-            yield json.dumps(
-                {"source": str(one), "seconds": round(sound.seconds, 2), "parts": rows}, ensure_ascii=False
-            )
+            rows = [_row(p) | ({"words": list(map(_row, p.words))} if words else {}) for p in parts]
+            told = {"source": str(one), "seconds": round(sound.seconds, 2), "parts": rows}
+            yield json.dumps(told, ensure_ascii=False)
         else:
-            yield from (f"{p.start:.2f}\t{p.end:.2f}\t{p.text}" for p in parts)
+            said = [word for part in parts for word in part.words or (part,)]  # without times of words, the part
+            yield from (f"{p.start:.2f}\t{p.end:.2f}\t{p.text}" for p in said)
+
+
+def _row(said: Utterance | Word) -> dict[str, object]:
+    return {"start": round(said.start, 2), "end": round(said.end, 2), "text": said.text}
 
 
 def _heard(sounds: list[str]) -> Iterator[Given]:

@@ -11,6 +11,7 @@ from dragoman.audio.listing import Given, named_recordings, read_list
 from dragoman.config import settings_tree
 from dragoman.errors import ConfigError, DataError
 from dragoman.studies.given import Texts, is_file
+from dragoman.studies.transcribing import guarded
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -30,6 +31,8 @@ def transcribe(
     precision: str = "auto",
 ) -> list[Translation]:
     """Write down what is said in sounds, in their order, with a model that was trained on recordings.
+
+    Of silence and steady noise, in which nobody speaks, nothing is written.
 
     Args:
         model: a run or model directory, several as an ensemble, or a translator (then the last three do not count).
@@ -60,7 +63,9 @@ def transcribe(
         raise ConfigError("only decoding settings can be changed here", found=", ".join(tree))
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty}
     options = model.options(changes | {name: value for name, value in named.items() if value is not None})
-    return list(model.translate_lines(asked, options, prefix=prefix))
+    assert model.tokenizers.sound is not None
+    heard = guarded(asked, model.tokenizers.sound.sample_rate)
+    return list(model.translate_lines(heard, options, prefix=prefix))
 
 
 def expanded(sounds: Iterable[Given]) -> Iterator[Given]:

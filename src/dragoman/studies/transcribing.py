@@ -9,14 +9,34 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dragoman.audio.listing import Given, as_sounds
 from dragoman.audio.segments import Segment, cut_at_silences, speech_segments
 from dragoman.audio.waveform import Waveform
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
+    from dragoman.config import DecodingConfig
     from dragoman.translation import Translator
 
 # Seconds: a part at most; of silence after which an utterance is over; of new sound before it is transcribed anew.
 LONGEST, PAUSE, EVERY = 20.0, 0.6, 0.5
+# Seconds: a token is read off its frames for a moment only, and its word begins before and ends after that.
+REACH = 0.2
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of an utterance.
+
+    Attributes:
+        start: in seconds from the beginning of the recording.
+        end: likewise.
+        text: the word.
+    """
+
+    start: float
+    end: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -27,11 +47,13 @@ class Utterance:
         start: of the part, in seconds from the beginning of the recording.
         end: likewise.
         text: what was said.
+        words: its words with their times, if they were asked for.
     """
 
     start: float
     end: float
     text: str
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,18 +75,101 @@ class Partial:
     final: bool = False
 
 
-def transcribe(translator: Translator, sound: Waveform, *, longest: float = LONGEST) -> list[Utterance]:
+def transcribe(
+    translator: Translator,
+    sound: Waveform,
+    *,
+    longest: float = LONGEST,
+    words: bool = False,
+    options: DecodingConfig | None = None,
+) -> list[Utterance]:
     """Return what is said in a recording of any length, part by part; nothing where nobody speaks.
 
     Args:
         translator: of a model that listens.
         sound: the recording.
         longest: of a part, in seconds.
+        words: whether utterances tell the times of their words, which a model with a head for CTC knows.
+        options: of the search; the model's own if None.
+
+    Raises:
+        ConfigError: the times of words are asked for, and the model has no head.
     """
+    if words:
+        check_head(translator)
     parts = cut_at_silences(sound, longest)
-    found = translator.translate([part.of(sound) for part in parts])
-    heard = zip(parts, found, strict=True)
-    return [Utterance(part.start, part.end, one.text) for part, one in heard if one.text.strip()]
+    given = [part.of(sound) for part in parts]
+    found = translator.translate(given) if options is None else translator.translate_with(given, options)
+    return [
+        Utterance(part.start, part.end, one.text, _words(translator, sound, part, one.text) if words else ())
+        for part, one in zip(parts, found, strict=True)
+        if one.text.strip()
+    ]
+
+
+def check_head(translator: Translator) -> None:
+    """Refuse a model that cannot tell when its words are said.
+
+    Raises:
+        ConfigError: it has no head for CTC.
+    """
+    if not translator.backend.has_heads:
+        hint = "train with training.ctc_weight above 0, or ask for the times of parts alone"
+        raise ConfigError("the model does not know when its words are said", expected="a head for CTC", hint=hint)
+
+
+def _words(translator: Translator, sound: Waveform, part: Segment, text: str) -> tuple[Word, ...]:
+    """The words of a part with their times: none where they do not fit into its frames."""
+    from dragoman.translation.off_frames import token_spans
+
+    pair, (model, *_) = translator.tokenizers, translator.transformers
+    assert pair.sound is not None
+    tokens = pair.target.encode(text)
+    spans = token_spans(model, pair.encode_source(part.of(sound)), tokens)
+    # The word of a token is the last one of the text that it ends.
+    places: dict[int, tuple[int, int]] = {}
+    for number, (first, last) in enumerate(spans):
+        word = max(0, len(pair.target.decode(tokens[: number + 1]).split()) - 1)
+        places[word] = (places.get(word, (first, last))[0], last)
+    named, each = text.split(), pair.sound.seconds_each
+    if sorted(places) != list(range(len(named))):
+        return ()
+    ends = [(part.start + first * each, part.start + last * each) for _, (first, last) in sorted(places.items())]
+    return tuple(Word(start, end, word) for (start, end), word in zip(_reaching(ends, part), named, strict=True))
+
+
+def _reaching(said: list[tuple[float, float]], part: Segment) -> Iterator[tuple[float, float]]:
+    """Times made longer on both sides, up to half the way to the next one."""
+    for number, (start, end) in enumerate(said):
+        least = part.start if number == 0 else (said[number - 1][1] + start) / 2
+        most = part.end if number + 1 == len(said) else (end + said[number + 1][0]) / 2
+        yield max(min(start, part.end) - REACH, least), min(end + REACH, most)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read(Waveform):
+    """A recording that was read, which is still called by its own name."""
+
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def guarded(sounds: Iterable[Given], sample_rate: int) -> Iterator[Waveform]:
+    """Yield sounds as they are, and nothing at all of one in which nobody speaks: it is transcribed as nothing.
+
+    Args:
+        sounds: recordings are read, one after the other, and called by their names.
+        sample_rate: in which.
+
+    Raises:
+        DataError: one cannot be read.
+    """
+    for one in as_sounds(sounds):
+        sound = one if isinstance(one, Waveform) else one.read(sample_rate)
+        heard = sound.samples if speech_segments(sound) else sound.samples[:0]
+        yield _Read(heard, sound.sample_rate, str(one))
 
 
 def transcribe_stream(

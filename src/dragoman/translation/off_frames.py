@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.nn import Transformer
-from dragoman.search.ctc import JointModel, padded
+from dragoman.search.ctc import JointModel, forced_alignment, padded
 from dragoman.search.protocol import NextTokenModel
-from dragoman.sequences import SPECIALS, SourceBatch
+from dragoman.sequences import SPECIALS, Source, SourceBatch
 
 
 @torch.no_grad()
@@ -40,3 +42,19 @@ def with_head(model: Transformer, engine: NextTokenModel, weight: float) -> Next
         return read_frames(model, sources)
 
     return JointModel(engine, frames, weight=weight, blank=model.pad, bos=SPECIALS.bos, eos=SPECIALS.eos)
+
+
+def token_spans(model: Transformer, source: Source, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """Return which vectors of the encoder say each token of an output: the first one, and the one after the last.
+
+    Args:
+        model: has a head, in evaluation mode.
+        source: a sound.
+        tokens: what is said, unframed.
+
+    Returns:
+        A pair for each token; none at all where the sound is too short to say them.
+    """
+    device = next(model.parameters()).device
+    log_probs = read_frames(model, SourceBatch.of([source], device))[0].cpu()
+    return forced_alignment(log_probs, torch.tensor(list(tokens), dtype=torch.long), blank=model.pad)
