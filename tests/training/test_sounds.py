@@ -170,6 +170,9 @@ def test_models_that_listen_have_a_head_for_ctc_unless_it_is_left_out(
     assert load_pretrained(older).config.ctc is None
     made = train(tmp_path / "with", *spoken, 2, ctc_weight=None)
     assert made.config.training.ctc_weight == 0.3
+    assert made.config.validation.metric == "wer"
+    events = [json.loads(line) for line in (made.directory / "metrics.jsonl").read_text().splitlines()]
+    assert {"wer", "cer", "exact"} <= next(one for one in events if one["event"] == "validation").keys()
     read = load_pretrained(made.directory)
     assert read.config.ctc
     assert read.model.ctc.weight.shape == read.model.generator.weight.shape

@@ -86,3 +86,18 @@ def test_only_consecutive_saves_are_averaged(tmp_path) -> None:
     assert named_steps(last_saves(tmp_path, 50)) == "steps 600, 650"
     assert named_steps(last_saves(tmp_path, None)) == "steps 150, 600, 650"
     assert last_saves(tmp_path / "none", 50) == []
+
+
+@pytest.mark.parametrize("metric", ["wer", "cer"])
+def test_error_rates_are_the_better_the_smaller_they_are(metric: str) -> None:
+    first, second, third = (
+        validation(loss, **{metric: rate}) for loss, rate in ((1.0, 12.5), (2.0, 12.4), (0.5, 130.0))
+    )
+    assert best_of(metric, first, second, third) == best_of(metric, third, second, first) == 1
+    # Equal ones are ordered by the loss, and at 0 nothing is left to be won.
+    assert best_of(metric, validation(1.0, **{metric: 5.0}), validation(0.5, **{metric: 5.0})) == 1
+    judging = judge(metric)
+    progress = Progress(lowest_loss=2.0)
+    assert judging.is_blind(third, progress)
+    assert not judging.is_blind(validation(0.5, **{metric: 0.0}), progress)
+    assert first.value(metric) == -12.5

@@ -8,6 +8,8 @@ from dragoman.config.kinds import COUNTED, TRAINED, Minutes, NotNegative, PathTe
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Before, Bounds
 
+# What validations are judged by that is the better the smaller it is.
+LOWER_IS_BETTER = frozenset({"loss", "wer", "cer"})
 _MUON = ({"training.optimizer": ("muon", ...)},)
 _ADAPTERS = ({"training.lora_rank": Bounds(gt=0)},)
 
@@ -353,12 +355,12 @@ class ValidationConfig(Section, section="validation", content=frozenset({"run"})
         "eval_interval eval_freq val_check_interval validate_every valid_every valid_interval",
         chosen="about an epoch: 100 to 2,000 updates",
     )
-    metric: Literal["loss", "bleu", "chrf", "exact"] | None = setting(
+    metric: Literal["loss", "bleu", "chrf", "exact", "wer", "cer"] | None = setting(
         default=None,
         description="What the best checkpoint is judged by; the others are reported too.",
         elsewhere="early_stopping_metric best_checkpoint_metric metric_for_best_model optimized_metric "
         "valid_metrics eval_metric eval_metrics early_stopping_criteria",
-        chosen="exact for symbols, bleu for text, loss for models of one text",
+        chosen="exact for symbols, wer for what is heard, bleu for text, loss for models of one text",
     )
     search: Literal["greedy", "beam"] = setting(
         default="greedy",

@@ -53,6 +53,19 @@ def fitting_metric(references: References, like: Metric | None = None) -> tuple[
     return Metric("chrf", like.language, like.lowercase), why
 
 
+def heard_metric(references: References, like: Metric) -> tuple[Metric, str]:
+    """Return the metric of transcriptions of what these references say, and why.
+
+    Args:
+        references: one for each line, or several.
+        like: with the language and case.
+    """
+    lists = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    if unspaced(lists):
+        return Metric("cer", like.language, like.lowercase), "characters that were heard wrong"
+    return Metric("wer", like.language, like.lowercase), "words that were heard wrong"
+
+
 def resolved(metric: Metric | str, references: References) -> tuple[Metric, str | None]:
     """Return the metric that `auto` stands for, and why unless it is BLEU; any other metric as it is.
 

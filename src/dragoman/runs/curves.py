@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.canvas import INK, LINES, QUIET, Picture, draw, label
+from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.errors import ModelError
 from dragoman.runs.history import History, number, read_history
 
@@ -17,6 +18,7 @@ CURVES = "curves.png"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vPX"
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "exact": "lines right (%)", "loss": "token accuracy (%)", "ter": "TER"}
+_NAMES |= {"wer": "word error (%)", "cer": "character error (%)"}
 _LONG = 180  # minutes from which hours are told
 _MOST = len(_COLOURS)
 _LEAST_UPDATES = 500  # of a run that draws its own, which takes a second or two
@@ -118,7 +120,8 @@ def _draw_run(
     times, scores = points(history.validations, name, factor)
     axes[1].plot(times, scores, **marked)
     if scores:
-        best = max(range(len(scores)), key=scores.__getitem__)
+        # Of the loss, the accuracy is drawn.
+        best = (min if metric in LOWER_IS_BETTER - {"loss"} else max)(range(len(scores)), key=scores.__getitem__)
         ring = {"marker": "o", "markersize": 11, "fillstyle": "none", "linewidth": 0, "clip_on": False}
         axes[1].plot(times[best], scores[best], color=colour, **ring)
     axes[2].plot(*points(history.training, "learning_rate"), color=colour, linewidth=1.6, marker=marker, markersize=2.5)

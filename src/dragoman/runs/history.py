@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import SETTINGS_FILE, make_config, read_toml
+from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.errors import ModelError
 from dragoman.files import opened
 
@@ -61,7 +62,7 @@ class History:
 
     def best(self, metric: str) -> Mapping[str, Any] | None:
         """Return the validation of the best value of a metric, the first of equals; None if there is none."""
-        sign = -1 if metric == "loss" else 1
+        sign = -1 if metric in LOWER_IS_BETTER else 1
         found = [(sign * value, one) for one in self.validations if (value := number(one, metric)) is not None]
         return max(found, key=lambda pair: pair[0])[1] if found else None
 

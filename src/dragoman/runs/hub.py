@@ -11,6 +11,7 @@ from dragoman.files import json_text
 
 _TASKS = {"transformer": "translation", "masked": "fill-mask"}
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "exact": "Exact match", "loss": "Loss", "accuracy": "Accuracy"}
+_NAMES |= {"wer": "WER", "cer": "CER"}
 _TYPES = {"exact": "exact_match"}  # what the hub calls a metric, where it differs
 
 

@@ -36,7 +36,7 @@ from dragoman.data import Prepared, plan_epoch
 from dragoman.data.mixing import Mixing
 from dragoman.distributed import world_size
 from dragoman.errors import ConfigError
-from dragoman.evaluation import fitting_metric
+from dragoman.evaluation.fitting import fitting_metric, heard_metric
 from dragoman.models import build_model
 from dragoman.models.blueprint import count_numbers
 from dragoman.models.draft import blueprint_of
@@ -187,7 +187,9 @@ def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols:
     metric, why = "exact", "the target is a sequence of symbols"
     if not symbols:
         judged = data.dev_target[: choices.config.validation.max_sentences]
-        fitting, why = fitting_metric([(line,) for line in judged], dev_bleu(choices.config))
+        transcribes = data.tokenizers.sound is not None and data.languages[0] in (None, data.languages[1])
+        fits = heard_metric if transcribes else fitting_metric
+        fitting, why = fits([(line,) for line in judged], dev_bleu(choices.config))
         metric = fitting.name
     choices.choose("validation", why, {"metric": metric})
     decoding = choices.config.decoding

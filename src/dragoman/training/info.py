@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import SETTINGS_FILE, make_config, read_toml
+from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.engines import choose_device, choose_engine
 from dragoman.errors import ModelError
 from dragoman.files import read_json
@@ -118,7 +119,7 @@ def _training_of(directory: Path) -> dict[str, Any]:
         found["training"]["last_told"] = ended
     if progress.best is not None and (directory / SETTINGS_FILE).exists():
         metric = make_config(read_toml(directory / SETTINGS_FILE)).validation.metric or "loss"
-        value = -progress.best if metric == "loss" else progress.best
+        value = -progress.best if metric in LOWER_IS_BETTER else progress.best
         found["held_out"] = {metric: round(value, 4), "step": progress.best_step}
     return found
 

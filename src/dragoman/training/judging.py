@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.config import TrainConfig
+from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.data import Prepared
 from dragoman.distributed import ALONE
 from dragoman.errors import ModelError
@@ -115,7 +116,7 @@ class Judge:
         if progress.best_rank is not None:
             return tuple(progress.best_rank)
         # A checkpoint from before there were ranks.
-        scores = {**result.scores, self.metric: progress.best}
+        scores = {**result.scores, self.metric: progress.best}  # of none that is the better the smaller it is
         return replace(result, scores=scores, loss=progress.best_loss, smoothed=frozenset()).rank(self.metric)
 
     def decided_by(self, result: Validation, progress: Progress) -> str:
@@ -128,7 +129,8 @@ class Judge:
     def is_blind(self, result: Validation, progress: Progress) -> bool:
         """Return whether the metric is still at its floor while the loss falls: that must not use up patience."""
         falls = result.loss < (progress.lowest_loss or math.inf)
-        return self.metric != "loss" and result.rank(self.metric)[0] == 0 and falls
+        worst = -100.0 if self.metric in LOWER_IS_BETTER else 0.0
+        return self.metric != "loss" and result.rank(self.metric)[0] <= worst and falls
 
     def set_best(self, result: Validation, progress: Progress, averaged: int = 0) -> None:
         """Take a validation, perhaps one of the average of some checkpoints, as the one to beat."""

@@ -79,6 +79,8 @@ def task_of(config: TrainConfig) -> Task:
         assert config.model.target_vocab is not None
         return Filling(config.training.seed, config.model.target_vocab)
     assert config.model.family == "transformer"
+    if config.model.mels is not None:
+        return Translating(learned_directions(config.model), (*Translating().metrics, "wer", "cer"))
     return Translating(learned_directions(config.model))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from dragoman.config import TrainConfig
+from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.data import Batch, Prepared, TextBatch, TokenStore, eval_batches
 from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
@@ -20,7 +21,10 @@ from dragoman.training.step import Sums, batch_loss
 from dragoman.training.tasks import Model, Task, dev_bleu, task_of
 
 # What orders validations by each metric; after these the loss. BLEU and exact match may be 0 for long, chrF hardly is.
-ORDER = {"loss": (), "bleu": ("bleu", "chrf"), "chrf": ("chrf",), "exact": ("exact", "chrf")}
+ORDER = {
+    "loss": (), "bleu": ("bleu", "chrf"), "chrf": ("chrf",), "exact": ("exact", "chrf"), "wer": ("wer",),
+    "cer": ("cer",),
+}  # fmt: skip
 # Training pairs whose loss is measured beside that of the dev set.
 MOST_TRAINING_PAIRS = 1000
 
@@ -35,8 +39,8 @@ class Validation:
         training_loss: the same loss, also without dropout, of as many training pairs (or lines), 1,000 at most:
             far below `loss` where much is learned by heart.
         training_accuracy: of those.
-        scores: BLEU, chrF and exact match of the translated dev sentences, in percent; with their signatures below.
-            A model of one text has none.
+        scores: BLEU, chrF and exact match of the translated dev sentences, in percent, and of what was heard the error
+            rates of words and characters too; with their signatures below. A model of one text has none.
         signatures: one per score.
         hypotheses: the translations; or completed, or filled, lines.
         perplexity_name: what e to the loss is called.
@@ -64,18 +68,22 @@ class Validation:
 
     def value(self, metric: str) -> float:
         """Return the number that is compared, larger being better."""
-        return -self.loss if metric == "loss" else self.scores[metric]
+        if metric == "loss":
+            return -self.loss
+        return -self.scores[metric] if metric in LOWER_IS_BETTER else self.scores[metric]
 
     def rank(self, metric: str) -> tuple[float, ...]:
         """Return what validations by a metric are ordered by, larger being better.
 
         First comes the metric, then chrF. BLEU and chrF are taken in steps of one line's share, 100 / lines points: a
-        difference of less is none, as it is for exact match by itself. A BLEU made by smoothing is 0. What is the same
-        in these is ordered by the loss.
+        difference of less is none, as it is for exact match by itself. A BLEU made by smoothing is 0. Error rates of
+        words and characters count each edit. What is the same in these is ordered by the loss.
         """
         step = 100 / max(1, len(self.hypotheses))
-        values = {name: 0.0 if name in self.smoothed else self.scores[name] for name in ORDER[metric]}
-        parts = (value if name == "exact" else math.floor(value / step + 1e-6) for name, value in values.items())
+        values = {name: 0.0 if name in self.smoothed else self.value(name) for name in ORDER[metric]}
+        parts = (
+            math.floor(value / step + 1e-6) if name in ("bleu", "chrf") else value for name, value in values.items()
+        )
         return (*map(float, parts), -self.loss)
 
     def numbers(self) -> dict[str, float]:
