@@ -89,7 +89,7 @@ def test_nothing_is_heard_in_an_empty_sound(run: Path) -> None:
 
 def test_a_resumed_run_equals_one_that_went_through(spoken: tuple[Path, Path], tmp_path: Path) -> None:
     # SpecAugment and dropout are drawn by what is counted, not by what was drawn before.
-    drawn = {"audio.spec_augment": "ld", "dropout": 0.1, "validation.every": 3}
+    drawn = {"audio.spec_augment": "ld", "dropout": 0.1, "validation.every": 3, "ctc_weight": 0.3}
     through = train(tmp_path / "through", *spoken, 6, **drawn)
     train(tmp_path / "two", *spoken, 3, **drawn)
     again = train(tmp_path / "two", *spoken, 6, resume=True, **drawn)

@@ -14,6 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.losses.ctc import ctc_loss
 from dragoman.models import build_model
 from dragoman.sequences import SourceBatch
+from dragoman.studies import tune
 from dragoman.studies.listening import transcribe as transcribe_all
 from dragoman.studies.transcribing import _words, transcribe
 from dragoman.text import TokenizerPair
@@ -131,3 +132,18 @@ def test_of_silence_and_noise_nothing_is_written(tmp_path: Path) -> None:
     assert [one.source for one in found] == [str(tmp_path / f"{name}.wav") for name in "abc"]
     assert [bool(one.text) for one in found] == [False, True, False]
     assert found[1].text == made.translate([tmp_path / "b.wav"], min_length=1)[0].text
+
+
+def test_shares_of_the_head_are_tuned(tmp_path: Path) -> None:
+    for number, one in enumerate(sounds()):
+        write_wav(tmp_path / f"{number}.wav", one.samples.numpy())
+    listing = tmp_path / "held-out.tsv"
+    listing.write_text("".join(f"{number}.wav\n" for number in range(3)))
+    (tmp_path / "said.txt").write_text("low\nmid\ntop\n")
+    options = {"beam_sizes": (1, 2), "length_penalties": (0.5,), "ctc_weights": (0.0, 0.6), "samples": 9}
+    tuning = tune(translator(), listing, tmp_path / "said.txt", metric="wer", **options)
+    shares = {(one.decoding.beam_size, one.decoding.ctc_weight) for one in tuning.trials}
+    assert shares >= {(1, 0.0), (1, 0.6), (2, 0.0), (2, 0.6)}
+    assert "ctc" in next(iter(tuning.lines())).split()
+    with pytest.raises(ConfigError, match="read off frames"):
+        tune(translator(ctc=False), listing, tmp_path / "said.txt", ctc_weights=(0.5,), samples=9)

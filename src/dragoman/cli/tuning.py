@@ -62,6 +62,9 @@ def tune(
     right_to_left_weights: Annotated[
         str | None, typer.Option(help="Of the right-to-left direction, likewise.", metavar="LIST")
     ] = None,
+    ctc_weights: Annotated[
+        str | None, typer.Option(help="Of what is read off frames of sound, likewise.", metavar="LIST")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,
     lowercase: Lowercase = False,
@@ -87,6 +90,7 @@ def tune(
         "formulas": _listed(formulas, str, "--formulas"),
         "knn_weights": _listed(knn_weights, float, "--knn-weights"),
         "right_to_left_weights": _listed(right_to_left_weights, float, "--right-to-left-weights"),
+        "ctc_weights": _listed(ctc_weights, float, "--ctc-weights"),
     }
     how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision, "threads": threads}
     translator, options = open_translator(model, ensemble, settings, {}, **how)

@@ -11,6 +11,7 @@ over the next token, which `JointModel` mixes with that of a decoder: every sear
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -81,7 +82,8 @@ def prefix_search(
 
 def _add(left: float, right: float) -> float:
     """The logarithm of a sum, from the logarithms."""
-    return float(torch.logaddexp(torch.tensor(left, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)))
+    least, most = min(left, right), max(left, right)
+    return most if least == NEVER else most + math.log1p(math.exp(least - most))
 
 
 def forced_alignment(

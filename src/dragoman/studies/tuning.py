@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ BEAM_SIZES = (1, 2, 4, 8)
 LENGTH_PENALTIES = (0.0, 0.4, 0.8, 1.2, 1.6)
 # Translated before the clock starts: the first batch pays for what is made once.
 _WARM_UP = 16
-# The settings that are tried, and the columns of the last two, which a table has where they were.
-TUNED = ("beam_size", "length_penalty", "length_penalty_formula", "knn_weight", "right_to_left_weight")
-_SHARES = {"knn_weight": "store", "right_to_left_weight": "back"}
+# The settings that are tried, and the columns of the shares among them, which a table has where they were.
+TUNED = ("beam_size", "length_penalty", "length_penalty_formula", "knn_weight", "right_to_left_weight", "ctc_weight")
+_SHARES = {"knn_weight": "store", "right_to_left_weight": "back", "ctc_weight": "ctc"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Trial:
         return {**tree, "lines_per_second": self.lines_per_second}
 
     def row(self, shares: Sequence[str] = ()) -> str:
-        """Return the trial in a table that has columns for some of `knn_weight` and `right_to_left_weight`."""
+        """Return the trial in a table that has columns for some of the shares."""
         options, one = self.decoding, self.score
         weights = [getattr(options, name) for name in shares]
         columns = "".join(f"  {'own' if weight is None else f'{weight:.2f}':>5}" for weight in weights)
@@ -129,6 +130,7 @@ def tune(
     formulas: Sequence[str] = ("gnmt",),
     knn_weights: Sequence[float] = (),
     right_to_left_weights: Sequence[float] = (),
+    ctc_weights: Sequence[float] = (),
     decoding: DecodingConfig | None = None,
     samples: int = 1000,
     on_bad_text: BadText = "stop",
@@ -152,6 +154,7 @@ def tune(
         formulas: some of "gnmt", "power", "reward".
         knn_weights: of a datastore, each tried with all of the above; the model's own alone if empty.
         right_to_left_weights: of the right-to-left direction, likewise.
+        ctc_weights: of what is read off frames, likewise.
         decoding: all other options, and the search to compare with; the model's own if None.
         samples: of the intervals and paired tests.
         on_bad_text: as for `evaluate`.
@@ -170,7 +173,7 @@ def tune(
         raise ConfigError("a search is tuned, not sampling", found="sampling = true", hint="leave sampling out")
     # Without a penalty the formula does not matter.
     penalties = [(alpha, name if alpha else formulas[0]) for name in formulas for alpha in length_penalties]
-    tried = _grid(own, beam_sizes, penalties, knn_weights, right_to_left_weights)
+    tried = _grid(own, beam_sizes, penalties, knn_weights, right_to_left_weights, ctc_weights)
     searches = list(dict.fromkeys([own, *tried]))
     return try_searches(translator, sources, answers, searches, metric=metric, samples=samples, report=report)
 
@@ -256,15 +259,14 @@ def _grid(
     penalties: Sequence[tuple[float, str]],
     knn_weights: Sequence[float],
     right_to_left_weights: Sequence[float],
+    ctc_weights: Sequence[float],
 ) -> Iterator[DecodingConfig]:
     """All searches to try; some more than once."""
-    for size in beam_sizes:
-        for knn in knn_weights or (own.knn_weight,):
-            one = own.replace({"beam_size": size, "knn_weight": knn})
-            if size == 1:
-                yield one
-                continue
-            for alpha, formula in penalties:
-                for back in right_to_left_weights or (own.right_to_left_weight,):
-                    changes = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back}
-                    yield one.replace(changes)
+    for size, knn, ctc in product(beam_sizes, knn_weights or (own.knn_weight,), ctc_weights or (own.ctc_weight,)):
+        one = own.replace({"beam_size": size, "knn_weight": knn, "ctc_weight": ctc})
+        if size == 1:
+            yield one
+            continue
+        for (alpha, formula), back in product(penalties, right_to_left_weights or (own.right_to_left_weight,)):
+            changes = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back}
+            yield one.replace(changes)

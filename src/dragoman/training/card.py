@@ -192,6 +192,7 @@ def _searched(trial: Trial, how: str, lines: str) -> str:
     options, score = trial.decoding, trial.score
     formula = "" if options.length_penalty_formula == "gnmt" else f" (`{options.length_penalty_formula}`)"
     shares = {"of its datastore": options.knn_weight, "of the right-to-left direction": options.right_to_left_weight}
+    shares |= {"of what is read off frames": options.ctc_weight}
     parts = [f"a beam of {options.beam_size}"]
     if options.beam_size > 1:
         parts.append(f"a length penalty of {options.length_penalty:g}{formula}")
