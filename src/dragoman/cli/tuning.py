@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from dragoman.config import DecodingConfig
 
 T = TypeVar("T")
+_OfDirection = Annotated[str | None, typer.Option(help="Of the right-to-left direction, likewise.", metavar="LIST")]
+_OfFrames = Annotated[str | None, typer.Option(help="Of what is read off frames of sound, likewise.", metavar="LIST")]
 
 
 def tune(
@@ -59,12 +61,8 @@ def tune(
     knn_weights: Annotated[
         str | None, typer.Option(help="Of a datastore, to try with each of these.", metavar="LIST")
     ] = None,
-    right_to_left_weights: Annotated[
-        str | None, typer.Option(help="Of the right-to-left direction, likewise.", metavar="LIST")
-    ] = None,
-    ctc_weights: Annotated[
-        str | None, typer.Option(help="Of what is read off frames of sound, likewise.", metavar="LIST")
-    ] = None,
+    right_to_left_weights: _OfDirection = None,
+    ctc_weights: _OfFrames = None,
     save: Annotated[bool, typer.Option("--save", help="Make the best search the model's own.")] = False,
     ensemble: Ensemble = None,
     lowercase: Lowercase = False,
