@@ -166,7 +166,9 @@ def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
-    joint = data.tokenizers.shares_ids and data.tokenizers.sound is None
+    # An imported base may have a tokenizer for each side and one table all the same.
+    goes_on = choices.config.training.init_from is not None
+    joint = (data.tokenizers.shares_ids if goes_on else data.tokenizers.joint) and data.tokenizers.sound is None
     if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)
