@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +17,14 @@ from dragoman.data import Prepared
 from dragoman.data.batching import collate
 from dragoman.data.sounds import SoundStore
 from dragoman.errors import ConfigError, DataError
+from dragoman.models import load_pretrained
 from dragoman.translation import Translator
 from small_sounds import speak, write_spoken, write_wav
 
 TINY = {
     "d_model": 32, "num_heads": 2, "d_ff": 64, "num_encoder_layers": 1, "num_decoder_layers": 1, "dropout": 0.0,
     "label_smoothing": 0.0, "validation.every": 150, "audio.spec_augment": "none", "beam_size": 1, "ema_decay": 0.9,
-    "learning_rate": 5e-3, "warmup_steps": 20,
+    "learning_rate": 5e-3, "warmup_steps": 20, "ctc_weight": 0.0,
 }  # fmt: skip
 
 
@@ -151,3 +154,25 @@ def test_recordings_too_long_are_left_out(spoken: tuple[Path, Path], tmp_path: P
     assert counts.dropped["too long"] == counts.read - counts.kept
     assert isinstance(data.train, SoundStore)
     assert max(len(data.train.source(row)) for row in range(len(data.train))) <= 4000
+
+
+def test_models_that_listen_have_a_head_for_ctc_unless_it_is_left_out(
+    run: Path, spoken: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert load_pretrained(run).model.ctc is None
+    # What an older version wrote knows of no head.
+    older = shutil.copytree(run, tmp_path / "older")
+    description = json.loads((older / "config.json").read_text())
+    assert description["model"].pop("ctc") is False
+    del description["sha256"]
+    (older / "config.json").write_text(json.dumps(description))
+    assert Translator.from_pretrained(older).translate([spoken[0].parent / "one0.wav"])
+    assert load_pretrained(older).config.ctc is None
+    made = train(tmp_path / "with", *spoken, 2, ctc_weight=None)
+    assert made.config.training.ctc_weight == 0.3
+    read = load_pretrained(made.directory)
+    assert read.config.ctc
+    assert read.model.ctc.weight.shape == read.model.generator.weight.shape
+    for settings, match in (({"model.ctc": True}, "trained"), ({"ctc_weight": 0.3, "model.ctc": False}, "trained")):
+        with pytest.raises(ConfigError, match=match):
+            train(tmp_path / "neither", *spoken, 2, **settings)

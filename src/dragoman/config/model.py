@@ -59,6 +59,14 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
         chosen="2 x d_model",
         families=("transformer",),
     )
+    ctc: bool | None = setting(
+        default=None,
+        description="Of a model that listens: whether its encoder has a head that reads tokens off frames (CTC), which "
+        "training.ctc_weight trains.",
+        since="0.2.0",
+        before=False,
+        chosen="for models that listen, unless training.ctc_weight is 0",
+    )
     d_model: Positive | None = setting(
         default=None,
         description="Width of embeddings and of every layer's output.",
@@ -211,6 +219,7 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
     def as_built(self) -> ModelConfig:
         """Return the same of a model that exists: it does without what was unset, by a version that did not know it."""
         ends = {
+            "ctc": bool(self.ctc),
             "right_to_left": bool(self.right_to_left),
             "right_to_left_decoder": self.right_to_left_decoder or "shared",
         }

@@ -120,6 +120,14 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         elsewhere="label_smoothing_factor label_smoothing_epsilon smoothing label_smooth",
         chosen="0.1 for pairs, 0 for one text",
     )
+    ctc_weight: Rate | None = setting(
+        default=None,
+        description="Of a model that listens: share of the loss that is of reading the text off frames (CTC).",
+        since="0.2.0",
+        before=0.0,
+        elsewhere="ctc_alpha mtlalpha",
+        chosen="0.3 for models that listen, else 0",
+    )
     bpe_dropout: Rate = setting(
         default=0.0,
         description="Subword regularisation of bpe: probability that a merge is left out, drawn anew each epoch.",

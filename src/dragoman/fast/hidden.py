@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dragoman.data import Batch, TextBatch
 from dragoman.fast.functions import add_norm, cross_attention, feed_forward, self_attention
 from dragoman.fast.kernels import ALIGNED, Kernels, Layout, draw_drop, load_kernels
-from dragoman.models.bidirectional import BidirectionalTransformer, decoder_passes, read_targets
+from dragoman.models.bidirectional import BidirectionalTransformer, Memory, decoder_passes, read_targets
 from dragoman.models.blueprint import Blueprint, NotPlain
 from dragoman.models.reading import describe
 from dragoman.nn import (
@@ -36,8 +36,19 @@ from dragoman.sequences import TargetBatch
 from dragoman.sequences.source import positions_of
 
 Model = Transformer | CausalLM | MaskedLM
-# Gives vectors at each label of a batch.
-Hidden = Callable[[Batch | TextBatch], Tensor]
+
+
+@runtime_checkable
+class Hidden(Protocol):
+    """Gives vectors at each label of a batch, and appends what the encoder made of its sources to `memories`."""
+
+    def __call__(
+        self, batch: Batch | TextBatch, memories: list[Memory] | None = None
+    ) -> Float[Tensor, "rows labels d_model"]:
+        """See `module_hidden`."""
+        ...
+
+
 # Whose `hidden` is what the kernels compute.
 MODELS = (Transformer, BidirectionalTransformer, CausalLM, MaskedLM)
 # What is done about positions (`dragoman.models.blueprint.SCHEMES`).
@@ -50,11 +61,19 @@ POSITIONS = {
 LONGEST = 256
 
 
-def module_hidden(model: Model, batch: Batch | TextBatch) -> Float[Tensor, "rows labels d_model"]:
-    """Return what a model gives to its generator at each label of a batch, as its modules compute it."""
+def module_hidden(
+    model: Model, batch: Batch | TextBatch, memories: list[Memory] | None = None
+) -> Float[Tensor, "rows labels d_model"]:
+    """Return what a model gives to its generator at each label of a batch, as its modules compute it.
+
+    Args:
+        model: of any family.
+        batch: what it reads.
+        memories: of pairs, what the encoder made of the sources is appended to it.
+    """
     if isinstance(batch, Batch):
         assert isinstance(model, Transformer)
-        return read_targets(model, batch.source, batch.target)
+        return read_targets(model, batch.source, batch.target, memories)
     assert not isinstance(model, Transformer)
     return model.hidden(batch.ids, batch.mask)
 
@@ -71,14 +90,14 @@ def training_hidden(model: Model) -> Hidden:
 
     plain = is_plain(model)
 
-    def hidden(batch: Batch | TextBatch) -> Tensor:
+    def hidden(batch: Batch | TextBatch, memories: list[Memory] | None = None) -> Tensor:
         kernels = load_kernels() if plain else None
         if kernels is None or not _applies(model, batch):
-            return module_hidden(model, batch)
+            return module_hidden(model, batch, memories)
         if not torch.is_autocast_enabled("cpu"):
-            return _Run(kernels).hidden(model, batch)
+            return _Run(kernels).hidden(model, batch, memories)
         with torch.autocast("cpu", enabled=False):
-            return _Run(kernels.rounding(torch.bfloat16)).hidden(model, batch)
+            return _Run(kernels.rounding(torch.bfloat16)).hidden(model, batch, memories)
 
     return hidden
 
@@ -167,11 +186,14 @@ class _Run:
 
     kernels: Kernels
 
-    def hidden(self, model: Model, batch: Batch | TextBatch) -> Tensor:
+    def hidden(self, model: Model, batch: Batch | TextBatch, memories: list[Memory] | None) -> Tensor:
         if isinstance(batch, Batch):
             assert isinstance(model, Transformer)
             x, source = self.enter(model, batch)
-            return self.read(model, batch.target, self.encode(model.encoder, x, source), source)
+            memory = self.encode(model.encoder, x, source)
+            if memories is not None:
+                memories.append(Memory(source.spread(memory), source.kept))
+            return self.read(model, batch.target, memory, source)
         assert not isinstance(model, Transformer)
         side = _Side.of(batch.mask)
         x = self.embed(model.embedding, batch.ids, side)

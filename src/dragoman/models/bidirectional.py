@@ -7,8 +7,10 @@ and only its batches differ. Or each direction has a decoder of its own: then it
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
@@ -34,10 +36,11 @@ class BidirectionalTransformer(Transformer):
         decoder: Decoder,
         generator: nn.Linear,
         pad: int = 0,
+        ctc: nn.Linear | None = None,
         *,
         right_to_left_decoder: Decoder,
     ) -> None:
-        super().__init__(source_embedding, target_embedding, encoder, decoder, generator, pad)
+        super().__init__(source_embedding, target_embedding, encoder, decoder, generator, pad, ctc)
         self.right_to_left_decoder = right_to_left_decoder
 
 
@@ -70,7 +73,16 @@ def decoder_passes(model: Transformer, target: TargetBatch) -> list[tuple[Decode
     return [(decoders[block.directions[0]], block) for block in target.blocks()]
 
 
-def read_targets(model: Transformer, source: SourceBatch, target: TargetBatch) -> Float[Tensor, "rows labels d_model"]:
+class Memory(NamedTuple):
+    """What an encoder made of the sources of a batch: a vector at each place where there is something."""
+
+    vectors: Float[Tensor, "batch src d_model"]
+    there: Bool[Tensor, "batch src"]
+
+
+def read_targets(
+    model: Transformer, source: SourceBatch, target: TargetBatch, memories: list[Memory] | None = None
+) -> Float[Tensor, "rows labels d_model"]:
     """Return what decoders give to the generator at each label of each target, all at once (teacher forcing).
 
     Each source is encoded once, whatever the number of its targets.
@@ -79,6 +91,7 @@ def read_targets(model: Transformer, source: SourceBatch, target: TargetBatch) -
         model: has learned the targets' directions.
         source: what is translated.
         target: targets of those sources.
+        memories: the encoder's output is appended to it.
 
     Raises:
         ValueError: they are targets of more or fewer sources.
@@ -86,6 +99,8 @@ def read_targets(model: Transformer, source: SourceBatch, target: TargetBatch) -
     if target.sources != len(source):
         raise ValueError(f"targets of {target.sources} sources were given with {len(source)} sources")
     memory, memory_mask = model.encode(source.ids, source.mask)
+    if memories is not None:
+        memories.append(Memory(memory, memory_mask[:, 0, 0]))
     found = []
     for decoder, block in decoder_passes(model, target):
         seen, times = (memory, memory_mask), block.per_source

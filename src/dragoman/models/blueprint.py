@@ -211,6 +211,7 @@ class Blueprint(Generic[A]):
         encoder: None in a causal model.
         decoder: None in a masked model.
         generator: from the last vectors to logits.
+        ctc: from the encoder's vectors to logits, of models that listen and read tokens off frames too.
         right_to_left: another decoder, which reads targets right to left, if there is one.
         tied: names of weights that are another one too, and its name.
     """
@@ -222,6 +223,7 @@ class Blueprint(Generic[A]):
     encoder: Stack[A] | None
     decoder: Stack[A] | None
     generator: Matrix[A]
+    ctc: Matrix[A] | None
     right_to_left: Stack[A] | None
     tied: Mapping[str, str]
 

@@ -59,7 +59,8 @@ def build_model(config: ModelConfig) -> Transformer | CausalLM | MaskedLM:
     source = parts.source(blueprint, target)
     encoder, decoder = parts.encoder(blueprint.encoder), parts.decoder(blueprint.decoder)
     generator = parts.generator(target)
-    made = source, target, encoder, decoder, generator, pad
+    ctc = parts.ctc(blueprint)
+    made = source, target, encoder, decoder, generator, pad, ctc
     if blueprint.right_to_left is None:
         return Transformer(*made)
     return BidirectionalTransformer(*made, right_to_left_decoder=parts.decoder(blueprint.right_to_left))
@@ -156,6 +157,13 @@ class _Parts:
                     for parameter in layer.parameters():
                         if parameter.dim() > 1:
                             parameter.mul_(depth**-0.5)
+
+    def ctc(self, blueprint: Blueprint[Place]) -> Generator | None:
+        """What reads tokens off frames, drawn last: the other weights are those of a model without it."""
+        given = blueprint.ctc
+        return (
+            None if given is None else Generator(self.shape.d_model, given.weight.shape[0], bias=given.bias is not None)
+        )
 
     def generator(self, embedding: InputEmbedding) -> Generator:
         weight, bias = self.blueprint.generator.weight, self.blueprint.generator.bias

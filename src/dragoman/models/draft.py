@@ -100,6 +100,9 @@ def blueprint_of(config: ModelConfig) -> Blueprint[Place]:
         raise ConfigError(
             f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
         )
+    if config.ctc and config.mels is None:
+        raise ConfigError("only a model that listens reads tokens off frames", found="model.ctc = true",
+                          hint="leave model.ctc and training.ctc_weight out")  # fmt: skip
     added, own, cross = SCHEMES[config.positions or "interleaved"]
     d_model, heads = config.d_model or 0, config.num_heads or 1
     d_k, d_v = (size or d_model // heads for size in (config.d_k, config.d_v))
@@ -131,6 +134,7 @@ class _Planned(Draft):
             None if config.family == "causal" else self.stack("encoder", config.num_encoder_layers, cross=False),
             None if config.family == "masked" else self.stack("decoder", config.num_decoder_layers, cross=pairs),
             self.matrix("generator", ("vocab", vocab), self.d_model, bias=config.generator_bias),
+            self.matrix("ctc", ("vocab", vocab), self.d_model, bias=True) if pairs and config.ctc else None,
             self.stack("right_to_left_decoder", config.num_decoder_layers, cross=True)
             if pairs and config.has_two_decoders
             else None,

@@ -16,6 +16,7 @@ from dragoman.models.blueprint import (
     Embedding,
     Hearing,
     Layer,
+    Matrix,
     Norm,
     NotPlain,
     Place,
@@ -117,8 +118,16 @@ class _Reader(Draft):
             parts.get("encoder"),
             parts.get("decoder"),
             self.matrix("generator", ("vocab", vocab), self.d_model, bias=bias),
+            self.ctc(getattr(model, "ctc", None)),
             parts.get("right_to_left_decoder"),
             self.tied(),
+        )
+
+    def ctc(self, head: nn.Linear | None) -> Matrix[Place] | None:
+        return (
+            None
+            if head is None
+            else self.matrix("ctc", ("vocab", head.out_features), self.d_model, bias=_has_bias(head))
         )
 
     def listening(self, name: str) -> Hearing[Place]:

@@ -28,6 +28,8 @@ class Transformer(nn.Module):
         decoder: the decoder stack, its layers with cross-attention.
         generator: `[..., d_model]` to logits `[..., vocab]`.
         pad: id of the padding token, on both sides.
+        ctc: memory `[..., d_model]` to logits `[..., vocab]` of the tokens said at each of its places, `pad` standing
+            for none: connectionist temporal classification, of models that listen.
     """
 
     def __init__(
@@ -38,11 +40,12 @@ class Transformer(nn.Module):
         decoder: Decoder,
         generator: nn.Linear,
         pad: int = 0,
+        ctc: nn.Linear | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding, self.target_embedding = source_embedding, target_embedding
         self.encoder, self.decoder, self.generator = encoder, decoder, generator
-        self.pad = pad
+        self.pad, self.ctc = pad, ctc
 
     def encode(
         self, source: SourceTensor, mask: Bool[Tensor, "batch given"] | None = None

@@ -66,6 +66,8 @@ DECAY, DECAY_BELOW = 0.5, 1e6
 RATE_FACTOR = 2.0
 # Text gains by more than the paper's 0.6, but how much more differs.
 TEXT_LENGTH_PENALTY = 1.0
+# Of the loss, where there are frames.
+CTC_WEIGHT = 0.3
 # Tried at the end on dev lines, where there are so many.
 LENGTH_PENALTIES, FEWEST_LINES = (0.6, 1.0, 1.4, 1.8), 100
 # Updates that the moving average of the weights reaches back, at most.
@@ -128,6 +130,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens"
     )
     listens = data.tokenizers.sound is not None
+    _choose_ctc(choices, listens=listens)
     symbols = pairs and not listens and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
     if pairs and not symbols:
@@ -217,6 +220,27 @@ def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols
         choices.choose("model", "another one gave nothing on CMUdict", {"right_to_left_decoder": "shared"})
     else:
         choices.choose("model", "neither direction gives way to the other", {"right_to_left_decoder": "own"})
+
+
+def _choose_ctc(choices: _Choices, *, listens: bool) -> None:
+    """Whether tokens are read off frames too; a model that reads has none."""
+    head, share = choices.config.model.ctc, choices.config.training.ctc_weight
+    if (head or share) and not listens:
+        hint = "leave model.ctc and training.ctc_weight out"
+        raise ConfigError(
+            "only a model that listens reads tokens off frames (CTC)", found="a model of texts", hint=hint
+        )
+    if head is not None and share is not None and head != (share > 0):
+        found = f"model.ctc = {str(head).lower()} and training.ctc_weight = {share:g}"
+        raise ConfigError("a head for CTC is there to be trained", found=found, hint="leave one of them out")
+    if listens and head is None and share is None:
+        choices.choose("training", "finds out sooner what is said where", {"ctc_weight": CTC_WEIGHT})
+    share = choices.config.training.ctc_weight
+    share = (CTC_WEIGHT if head else 0.0) if share is None else share
+    values = {"model": {"ctc": share > 0}, "training": {"ctc_weight": share}}
+    choices.config = choices.config.replace(
+        {key: {**getattr(choices.config, key).to_dict(), **one} for key, one in values.items()}
+    )
 
 
 def _choose_for_text(choices: _Choices) -> None:

@@ -9,9 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.config import SETTINGS_FILE, ModelConfig, TrainConfig, make_config, read_toml
-from dragoman.data import Prepared
+from dragoman.data import Prepared, TokenStore
 from dragoman.data.extending import pieces_before
 from dragoman.errors import ConfigError
+from dragoman.losses.ctc import frames_needed
 from dragoman.models.description import load_tokenizers, read_config
 from dragoman.models.growing import with_more_rows
 from dragoman.planning.fine_tuning import FEW_HELD_OUT
@@ -101,7 +102,17 @@ def doubts(data: Prepared, config: TrainConfig) -> Iterator[str]:
             f"{FEW_HELD_OUT} or more tell better"
         )
     training = config.training
+    if training.ctc_weight and (short := _too_short(data.train)):
+        yield (
+            f"{short:,} of {len(data.train):,} recordings have fewer vectors than their text has tokens: only the "
+            "decoder learns of them; slower speech or larger tokens (tokenizer.vocab_size) fit"
+        )
     assert training.max_steps is not None
     if training.r_drop and training.r_drop_after >= training.max_steps:
         found = f"r_drop_after is {training.r_drop_after:,}, max_steps {training.max_steps:,}"
         yield f"r_drop never begins: {found}; lower training.r_drop_after"
+
+
+def _too_short(store: TokenStore) -> int:
+    """How many targets cannot be read off the frames of their sources."""
+    return sum(frames_needed(store.target(row)) > int(length) for row, length in enumerate(store.source_lengths))

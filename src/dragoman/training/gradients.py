@@ -53,7 +53,7 @@ class Gradients:
         hidden = training_hidden(model)
         if settings.compile:
             hidden = torch.compile(partial(module_hidden, model), dynamic=True)
-        self._learner: nn.Module = BatchLoss(model, hidden)
+        self._learner: nn.Module = BatchLoss(model, hidden, settings.ctc_weight or 0.0)
         self._wrapped = world.size == 1
 
     def add(

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.config import TrainingConfig
 from dragoman.data import Batch, TextBatch
 from dragoman.fast.hidden import Hidden, module_hidden
+from dragoman.losses.ctc import ctc_loss
 from dragoman.losses.loss import LossSums, smoothed_cross_entropy
 from dragoman.losses.r_drop import agreeing_cross_entropy
+from dragoman.models.bidirectional import Memory
 from dragoman.nn import CausalLM, MaskedLM, Transformer
+from dragoman.sequences import Direction
 
 
 @dataclass
@@ -54,6 +57,7 @@ def batch_loss(
     hidden: Hidden | None = None,
     *,
     r_drop: float = 0.0,
+    ctc: float = 0.0,
 ) -> LossSums:
     """Return the loss over all labels of a batch, each position predicted at once (teacher forcing).
 
@@ -63,14 +67,33 @@ def batch_loss(
         smoothing: of the labels.
         hidden: stands for `module_hidden`, e.g. compiled.
         r_drop: weight of the agreement between two passes; 0 is one pass.
+        ctc: share of the loss that is of reading the target off the encoder's frames (of each pass); the rest is of
+            the decoder. Of the sums, only the loss knows of it.
     """
     hidden, labels, mask = hidden or partial(module_hidden, model), batch.labels, batch.label_mask
+    memories: list[Memory] | None = [] if ctc else None
+    read = batch.repeat(2) if r_drop else batch
+    found = hidden(read) if memories is None else hidden(read, memories)
     if r_drop:
-        passes = hidden(batch.repeat(2)).unflatten(0, (-1, 2, len(batch)))
+        passes = found.unflatten(0, (-1, 2, len(batch)))
         first, second = (one.flatten(0, 1) for one in passes.unbind(1))
         settings = {"weight": r_drop, "smoothing": smoothing}
-        return agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, **settings)
-    return smoothed_cross_entropy(hidden(batch), model.generator, labels, smoothing, mask=mask)
+        sums = agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, **settings)
+    else:
+        sums = smoothed_cross_entropy(found, model.generator, labels, smoothing, mask=mask)
+    if not memories:
+        return sums
+    off_frames = _ctc_loss(model, read, memories[0]) * (len(batch) / len(read))
+    return replace(sums, loss=(1 - ctc) * sums.loss + ctc * off_frames)
+
+
+def _ctc_loss(model: Transformer | CausalLM | MaskedLM, batch: Batch | TextBatch, memory: Memory) -> Tensor:
+    assert isinstance(model, Transformer)
+    assert isinstance(batch, Batch)
+    assert model.ctc is not None
+    target = next(one for one in batch.target.blocks() if one.directions == (Direction.LEFT_TO_RIGHT,))
+    # What ends a target is no token that is heard.
+    return ctc_loss(memory.vectors, memory.there, model.ctc, target.labels, target.label_mask.sum(1) - 1, model.pad)
 
 
 def autocast(settings: TrainingConfig, device: torch.device) -> AbstractContextManager[object]:
@@ -86,15 +109,18 @@ class BatchLoss(nn.Module):
     Args:
         model: of any family.
         hidden: stands for `module_hidden`, e.g. compiled.
+        ctc: as of `batch_loss`.
     """
 
-    def __init__(self, model: Transformer | CausalLM | MaskedLM, hidden: Hidden | None = None) -> None:
+    def __init__(
+        self, model: Transformer | CausalLM | MaskedLM, hidden: Hidden | None = None, ctc: float = 0.0
+    ) -> None:
         super().__init__()
-        self.model, self._hidden = model, hidden
+        self.model, self._hidden, self._ctc = model, hidden, ctc
 
     def forward(self, batch: Batch | TextBatch, smoothing: float, r_drop: float) -> LossSums:
         """Return what `batch_loss` does."""
-        return batch_loss(self.model, batch, smoothing, self._hidden, r_drop=r_drop)
+        return batch_loss(self.model, batch, smoothing, self._hidden, r_drop=r_drop, ctc=self._ctc)
 
 
 def _one_by_one(
