@@ -224,7 +224,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         content=frozenset({"run"}),
         since="0.2.0",
         before=None,
-        elsewhere="sampling_temperature data_temperature",
+        elsewhere="data_temperature corpus_temperature",
     )
 
     def check(self) -> None:
