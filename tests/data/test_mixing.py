@@ -36,7 +36,7 @@ def test_each_epoch_draws_others_and_the_same_again():
 
 def test_temperature_goes_from_sizes_to_equal_shares():
     sizes = (100, 900)
-    shares = [shares_of(DataConfig(temperature=t), sizes)[0] for t in (1, 2, 5, 1000)]
+    shares = [shares_of(DataConfig(mixing_temperature=t), sizes)[0] for t in (1, 2, 5, 1000)]
     assert shares[:2] == pytest.approx([0.1, 0.25])
     assert shares == sorted(shares)
     assert shares[3] == pytest.approx(0.5, abs=0.01)
@@ -44,7 +44,7 @@ def test_temperature_goes_from_sizes_to_equal_shares():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match="give one of them"):
-        DataConfig(source=["a", "b"], target=["c", "d"], weights=(1, 2), temperature=2)
+        DataConfig(source=["a", "b"], target=["c", "d"], weights=(1, 2), mixing_temperature=2)
     with pytest.raises(ConfigError, match="2 numbers for 1 training files"):
         DataConfig(source=["a"], target=["c"], weights=(1, 2))
     with pytest.raises(ConfigError, match="has no pairs"):

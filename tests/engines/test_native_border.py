@@ -305,7 +305,7 @@ def test_without_threads_to_be_had_one_does_it() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the size of this process is not told")
 def test_too_little_memory_is_an_error_and_the_state_is_as_it_was() -> None:
-    engine, many = small_engine(), 300_000
+    engine, many = small_engine(), 2_000_000  # so many that freed memory of this process will not do
     state = engine.start(batch(SOURCE[:1])).reorder(torch.zeros(many, dtype=torch.long))
     tokens = torch.full((many,), BOS)
     expected, _ = engine.step(engine.start(batch(SOURCE)), TOKENS)

@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.engines.native import load_library, model
 from dragoman.engines.native.library import BAD_ARGUMENT, Library
+from dragoman.engines.native.model import LAYOUTS
 from dragoman.models import NotPlain, read_blueprint
 from engines.native_models import VOCAB, small_model
 
@@ -68,7 +69,7 @@ def test_a_model_whose_sizes_do_not_fit_together_is_refused(field: str, values: 
         lambda spec: setattr(spec.target, "count", 2**40),
         lambda spec: setattr(spec.target, "count", VOCAB - 1),
         lambda spec: setattr(spec.target, "scale", math.inf),
-        lambda spec: setattr(spec.source, "layout", 6),
+        lambda spec: setattr(spec.source, "layout", len(LAYOUTS)),
         lambda spec: setattr(spec.target, "layout", 0),  # a table of positions that is not there
     ],
 )
@@ -78,7 +79,7 @@ def test_a_model_with_parts_missing_is_refused(change: Callable[[Any], None]) ->
 
 def test_rotary_positions_need_pairs() -> None:
     def rotary(spec: Any) -> None:
-        spec.target.layout = spec.source.layout = 3
+        spec.target.layout = spec.source.layout = LAYOUTS[None, "rotary", None]
 
     assert packing(rotary, d_k=7) == BAD_ARGUMENT
 

@@ -59,10 +59,10 @@ def test_sources_have_the_same_tokens(made: tuple[Path, Path, Any]) -> None:
     folder, run, _ = made
     theirs, ours = their_tokenizer(folder), Translator.from_pretrained(run).tokenizers
     lines = [*texts(20, 7), "  two   blanks ", "Ünknown ﬁ", ">>xxx", *([">>fra<< mi ne"] if ours.source.marks else [])]
+    names = {number: piece for piece, number in json.loads((folder / "vocab.json").read_text(encoding="utf-8")).items()}
     for line in lines:
-        assert [*ours.source.pieces(ours.source.encode(line)), "</s>"] == [
-            theirs.convert_ids_to_tokens(one) for one in theirs(line).input_ids
-        ]
+        # Of separate vocabularies `convert_ids_to_tokens` knows that of targets only.
+        assert [*ours.source.pieces(ours.source.encode(line)), "</s>"] == [names[one] for one in theirs(line).input_ids]
     for line in lines[:20]:
         assert ours.target.pieces(ours.target.encode(line)) == theirs.convert_ids_to_tokens(
             theirs(text_target=line).input_ids[:-1]

@@ -58,7 +58,7 @@ def test_nothing_is_left_open_and_every_choice_has_a_reason(data):
         "unigram_alpha",
         "license",
     }
-    optional |= {"length_penalties", "tokenize", "mels", "conv_channels", "add_tokens", "lora_alpha"}
+    optional |= {"add_tokens", "conv_channels", "length_penalties", "license", "lora_alpha", "mels", "tokenize"}
     for section in ("model", "training", "validation"):
         for key, value in getattr(config, section).to_dict().items():
             assert value is not None or key in optional, f"{section}.{key}"

@@ -217,14 +217,14 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         before=(),
         elsewhere="data_weights sampling_weights corpus_weights dataset_weights",
     )
-    temperature: Annotated[float, Bounds(ge=1)] | None = setting(
+    mixing_temperature: Annotated[float, Bounds(ge=1)] | None = setting(
         default=None,
-        description="Instead of weights: files have shares as their size to the power of 1 / temperature; 1 is as they "
+        description="Instead of weights: files have shares as their size to the power of 1 / this; 1 is as they "
         "are, 5 nearly alike.",
         content=frozenset({"run"}),
         since="0.2.0",
         before=None,
-        elsewhere="sampling_temperature data_temperature",
+        elsewhere="data_temperature corpus_temperature",
     )
 
     def check(self) -> None:
@@ -236,7 +236,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
         if self.weights and files and len(self.weights) != len(files):
             raise ValueError(f"weights has {len(self.weights)} numbers for {len(files)} training files")
-        mixed = [name for name in ("repeat", "weights", "temperature") if getattr(self, name)]
+        mixed = [name for name in ("repeat", "weights", "mixing_temperature") if getattr(self, name)]
         if len(mixed) > 1:
             raise ValueError(f"{' and '.join(mixed)} each say how often files are seen: give one of them")
         if mixed and len(set(files)) < len(files):

@@ -17,7 +17,7 @@ class Mixing:
     """The pairs of each epoch, by what `data` says of its corpora.
 
     Args:
-        data: `weights` or `temperature`.
+        data: `weights` or `mixing_temperature`.
         sizes: pairs of each corpus, one after the other in the store; None: of older data nobody knows.
         seed: of the run.
 
@@ -40,20 +40,20 @@ def shares_of(data: DataConfig, sizes: Sequence[int] | None) -> np.ndarray | Non
     """Return the share that each corpus has of an epoch; None where each pair is seen once.
 
     Args:
-        data: `weights` or `temperature`.
+        data: `weights` or `mixing_temperature`.
         sizes: pairs of each corpus, in the order of the files; None: of older data nobody knows.
 
     Raises:
         ConfigError: there are not as many weights as corpora, or one has weight and no pairs.
         DataError: the sizes are not known.
     """
-    if not data.weights and data.temperature is None:
+    if not data.weights and data.mixing_temperature is None:
         return None
     if sizes is None:
         raise DataError("these prepared data do not tell how large each corpus is", hint="prepare them again")
     counts = np.asarray(sizes, dtype=np.float64)
-    if data.temperature is not None:
-        weights = np.where(counts > 0, np.maximum(counts, 1) ** (1 / data.temperature), 0.0)
+    if data.mixing_temperature is not None:
+        weights = np.where(counts > 0, np.maximum(counts, 1) ** (1 / data.mixing_temperature), 0.0)
     else:
         if len(data.weights) != len(counts):
             found = f"{len(data.weights)} for {len(counts)}"

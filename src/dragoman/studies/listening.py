@@ -11,7 +11,6 @@ from dragoman.audio.listing import Given, named_recordings, read_list
 from dragoman.config import settings_tree
 from dragoman.errors import ConfigError, DataError
 from dragoman.studies.given import Texts, is_file
-from dragoman.studies.transcribing import guarded
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -63,6 +62,8 @@ def transcribe(
         raise ConfigError("only decoding settings can be changed here", found=", ".join(tree))
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty}
     options = model.options(changes | {name: value for name, value in named.items() if value is not None})
+    from dragoman.studies.transcribing import guarded  # loads PyTorch
+
     assert model.tokenizers.sound is not None
     heard = guarded(asked, model.tokenizers.sound.sample_rate)
     return list(model.translate_lines(heard, options, prefix=prefix))

@@ -126,10 +126,8 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
         known["audio"] = {**config.audio.to_dict(), **asdict(data.tokenizers.sound)}
     choices = _Choices(config.replace(known))
     task = task_of(choices.config)
-    size, reason = size_for(
-        tokens, device, "vectors of sound" if data.tokenizers.sound is not None else "target tokens"
-    )
     listens = data.tokenizers.sound is not None
+    size, reason = size_for(tokens, device, "vectors of sound" if listens else "target tokens")
     _choose_ctc(choices, listens=listens)
     symbols = pairs and not listens and is_of_symbols(data.tokenizers.target)
     layers = dict.fromkeys(task.layers, size.symbol_layers if symbols else size.layers)
@@ -169,7 +167,9 @@ def _check_sizes(model: ModelConfig, sizes: Mapping[str, int | None]) -> None:
 
 
 def _choose_for_pairs(choices: _Choices, data: Prepared, size: Size, *, symbols: bool) -> None:
-    joint = data.tokenizers.shares_ids and data.tokenizers.source_vocab == len(data.tokenizers.target)
+    # An imported base may have a tokenizer for each side and one table all the same.
+    goes_on = choices.config.training.init_from is not None
+    joint = (data.tokenizers.shares_ids if goes_on else data.tokenizers.joint) and data.tokenizers.sound is None
     if choices.config.model.tie_embeddings == "all" and not joint:
         hint = "set tokenizer.joint = true, or model.tie_embeddings = decoder"
         raise ConfigError("tie_embeddings = all needs one vocabulary for both sides", found="two", hint=hint)

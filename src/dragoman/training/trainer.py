@@ -84,7 +84,7 @@ class Trainer:
         self.autocast = functools.partial(autocast, self.settings, self.device)
         self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
         self.judge.world = world
-        self.saved, self.stops = 0, False
+        self.saved, self.asked = 0, False
         self.time: TimePlan | None = None
         self._told = self._began = 0.0
         self._started_at: tuple[int, float] | None = None
@@ -153,8 +153,7 @@ class Trainer:
             SaveError: three checkpoints in a row could not be written.
         """
         assert self.settings.max_steps is not None
-        self.progress.limit = self.settings.max_steps
-        self.progress.last_step = self.last_step
+        self.progress.limit, self.progress.last_step = self.settings.max_steps, self.last_step
         self.progress.micro_batches = self.progress.micro_batches or self.settings.accumulate * self.world.size
         self.model.train()
         if self.device.type == "cpu":
@@ -168,7 +167,7 @@ class Trainer:
         if self.progress.step:
             self._pause(stop)  # a validation that a signal prevented, or an end that a smaller budget brings
         for batches in self._updates():
-            if self.progress.finished or self.stops:
+            if self.progress.finished or self._stops(stop):
                 break
             self.learn(batches)
             self.progress.seconds = time.perf_counter() - started
@@ -180,10 +179,12 @@ class Trainer:
 
     def _agree(self, stop: StopSignals) -> None:
         """Take over where the first process stands; all stop when one is asked to."""
-        self.stops = stop.received is not None
         if self.world.size > 1:
             self.progress, self.time = self.world.share((self.progress, self.time))
-            self.stops = self.world.total([float(self.stops)])[0] > 0
+            self.asked = self.world.total([float(stop.received is not None)])[0] > 0
+
+    def _stops(self, stop: StopSignals) -> bool:
+        return self.asked if self.world.size > 1 else stop.received is not None
 
     def _mend(self) -> None:
         """Keep to the time where the machine has become slower or faster than planned; tell of a plan that is long."""
@@ -215,11 +216,10 @@ class Trainer:
 
     def plan(self, epoch: int) -> list[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
-        store, settings = self.stores.of(epoch), self.settings
-        assert settings.batch_tokens is not None
+        store, (budget, seed) = self.stores.of(epoch), (self.settings.batch_tokens, self.settings.seed)
+        assert budget is not None
         lengths, rows = (store.source_lengths, store.target_lengths), self.mixing.rows(epoch)
-        each, seed = self.progress.micro_batches or settings.accumulate * self.world.size, settings.seed
-        budget = settings.batch_tokens
+        each = self.progress.micro_batches or self.settings.accumulate * self.world.size
         return plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
@@ -281,8 +281,8 @@ class Trainer:
                 raise diverged(self.directory, "weights are not finite", f"{name} at update {self.progress.step}")
 
     def _tell(self, since: Clock) -> None:
-        step, settings = self.progress.step, self.settings
-        if step % settings.log_every and step != self.last_step:
+        step = self.progress.step
+        if step % self.settings.log_every and step != self.last_step:
             self._tell_between(step)
             return
         self._told = time.perf_counter()
@@ -336,7 +336,7 @@ class Trainer:
         step = progress.step
         self.log.advance(step)
         better = False
-        if not self.stops and progress.validated != step and (self.is_over() or self._validates(every)):
+        if not self._stops(stop) and progress.validated != step and (self.is_over() or self._validates(every)):
             self._check_finite()
             began = time.perf_counter()
             with suppress(StopError):  # the step is then validated when the run goes on
@@ -348,7 +348,7 @@ class Trainer:
             self._tell_time()
             if self.time is not None and self.time.is_up(progress.seconds):
                 progress.last_step = step  # it ended here: the same command again finds it finished
-        due = step % (self.settings.save_every or every) == 0 or progress.finished or self.stops
+        due = step % (self.settings.save_every or every) == 0 or progress.finished or self._stops(stop)
         # Checkpoints by time alone would be among those that average_last takes, which go by updates.
         if not self.saved and not self.settings.average_last and time.perf_counter() - self._began >= UNSAVED:
             due = True
