@@ -11,7 +11,8 @@ REFERENCES = (ROOT / "docs/en/references.md").read_text(encoding="utf-8")
 NAME = r"[A-Z]\w+"
 CITED = re.compile(rf"\b({NAME})(?: et al\.|,? and {NAME})?,? \(?((?:19|20)\d\d)\b(?!-)")
 NO_AUTHORS = {
-    "ACL", "CMUdict", "May", "June", "July", "November", "PRONASYL", "SIGMORPHON", "WMT", "Xeon", "NeurIPS", "Flickr",
+    "ACL", "CMUdict", "January", "May", "June", "July", "November", "PRONASYL", "SIGMORPHON", "WMT", "Xeon", "NeurIPS",
+    "Flickr",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from browsing import find_browser, launch
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = find_browser()
     if program is None:

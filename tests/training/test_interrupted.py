@@ -12,8 +12,8 @@ import torch
 
 from dragoman.errors import DivergenceError, SaveError
 from dragoman.models.tensors import read_tensors
-from dragoman.training import judging, train
 from dragoman.training import run as running
+from dragoman.training import train
 from dragoman.training.judging import Judge
 from dragoman.training.signals import StopError, StopSignals
 from small_runs import small_config
@@ -89,9 +89,7 @@ def test_a_full_disk_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def full(directory: Path, model: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for module in (judging, running):
-        monkeypatch.setattr(module, "save_weights", full)
-    monkeypatch.setattr("dragoman.training.trainer.save_weights", full)
+    monkeypatch.setattr("dragoman.training.learned.save_weights", full)
     with pytest.raises(SaveError, match="No space left on device") as caught:
         train(small_config(tmp_path, "run", "max_steps=2", "validation.every=2"), quiet=True)
     assert str(caught.value.file).endswith(("run", "model.safetensors"))
