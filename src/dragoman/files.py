@@ -125,7 +125,7 @@ def written_as(temporary: Path, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         name = str(error.filename or temporary)
-        if name.startswith(str(temporary)):
+        if error.errno is not None and name.startswith(str(temporary)):  # libraries raise such errors too
             error.filename, error.filename2 = str(path) + name[len(str(temporary)) :], None
         raise
 

@@ -69,9 +69,10 @@ def notes(given: Given) -> list[str]:
 
 
 def pack(directory: Path, out: Path) -> None:
-    """Make an archive of all that is in a directory."""
+    """Make an archive of all that is in a directory, where it may lie itself."""
+    content = sorted(directory.rglob("*"))
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for path in sorted(directory.rglob("*")):
+        for path in content:
             archive.write(path, path.relative_to(directory))
 
 
