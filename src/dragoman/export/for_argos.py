@@ -10,9 +10,9 @@ from dragoman.errors import ConfigError
 from dragoman.export import for_ctranslate2
 from dragoman.export.card import write_card
 from dragoman.export.given import Given
-from dragoman.export.protobuf import field
 from dragoman.files import json_text, write_bytes
 from dragoman.text.languages import language_name
+from dragoman.text.protobuf import field
 
 NAME = "Argos Translate"
 QUANTIZATIONS = for_ctranslate2.QUANTIZATIONS

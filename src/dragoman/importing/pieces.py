@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dragoman.errors import DataError, ModelError
 from dragoman.files import opened
 from dragoman.text.piece_tokenizer import PieceKind
+from dragoman.text.protobuf import contents, fields
 
 MAX_BYTES = 64 << 20
 SECONDS = 20
@@ -74,41 +75,9 @@ def read_pieces(path: Path) -> ForeignPieces:
 def _kind(model: bytes) -> PieceKind | None:
     """What `trainer_spec` (field 2 of the serialised model) says in its field 3; unigram where it says nothing."""
     found = 1
-    for field, value in _fields(model):
-        if field == 2 and isinstance(value, bytes):
-            for inner, number in _fields(value):
-                if inner == 3 and isinstance(number, int):
-                    found = number
+    for trainer in contents(model, 2):
+        for number, value in fields(trainer):
+            if number == 3 and isinstance(value, int):
+                found = value
     kinds: dict[int, PieceKind] = {1: "unigram", 2: "bpe"}
     return kinds.get(found)
-
-
-def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """The fields of a serialised protobuf message, as far as they can be read; those of fixed width are left out."""
-    found: list[tuple[int, int | bytes]] = []
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        kind = key & 7
-        if kind == 0:
-            number, place = _varint(message, place)
-            found.append((key >> 3, number))
-        elif kind == 2:
-            size, place = _varint(message, place)
-            found.append((key >> 3, message[place : place + size]))
-            place += size
-        elif kind in (1, 5):
-            place += 8 if kind == 1 else 4
-        else:
-            break
-    return found
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while place < len(message) and shift < 64:
-        byte = message[place]
-        value, shift, place = value | (byte & 127) << shift, shift + 7, place + 1
-        if byte < 128:
-            break
-    return value, place
