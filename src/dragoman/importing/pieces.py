@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.errors import DataError, ModelError
-from dragoman.files import opened
+from dragoman.errors import DataError
 from dragoman.text.piece_tokenizer import PieceKind
 from dragoman.text.protobuf import contents, fields
+from dragoman.text.tokenizer import read_saved
 
 MAX_BYTES = 64 << 20
 SECONDS = 20
@@ -50,13 +50,9 @@ def read_pieces(path: Path) -> ForeignPieces:
     Raises:
         DataError: it is missing, too large, none, breaks the library, or is of words or characters.
     """
-    try:
-        with opened(path) as stream:
-            model = stream.read(MAX_BYTES + 1)
-    except ModelError as error:
-        raise DataError("cannot read the SentencePiece model", file=path, found=error.found or error.message) from error
-    if not model or len(model) > MAX_BYTES:
-        raise DataError("not a SentencePiece model", file=path, expected=f"1 to {MAX_BYTES} bytes", found=len(model))
+    model = read_saved(path, MAX_BYTES, "SentencePiece model")
+    if not model:
+        raise DataError("not a SentencePiece model", file=path, found="an empty file")
     kind = _kind(model)
     if kind is None:
         raise DataError("not a SentencePiece model that can be taken", file=path, expected="one of kind unigram or BPE")

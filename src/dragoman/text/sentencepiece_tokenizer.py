@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
-from dragoman.files import opened, write_bytes
+from dragoman.errors import ConfigError, DataError, DragomanError
+from dragoman.files import write_bytes
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
 from dragoman.text.protobuf import contents, field
-from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
+from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, read_saved, special_tokens
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -231,14 +231,7 @@ class SentencePieceTokenizer(SpecialIds):
         Raises:
             DataError: the file is missing, larger than 64 MiB, not a SentencePiece model, or not one trained here.
         """
-        try:
-            with opened(Path(path)) as stream:
-                model = stream.read(MAX_FILE_BYTES + 1)
-        except ModelError as error:
-            raise DataError("cannot read the tokenizer", file=path, found=error.found or error.message) from error
-        if len(model) > MAX_FILE_BYTES:
-            raise DataError("the SentencePiece model is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
-        return cls(model, name=path)
+        return cls(read_saved(path, MAX_FILE_BYTES, "tokenizer"), name=path)
 
 
 class _Parts(Iterator[str]):
