@@ -156,5 +156,7 @@ def test_no_device_or_pipe_is_waited_for(made: tuple[Path, dict[str, str]], tmp_
         shutil.copytree(folder, copy)
         (copy / path.name).unlink()
         os.mkfifo(copy / path.name)
-        attempt(copy, tmp_path / "out", languages)
+        told = attempt(copy, tmp_path / "out", languages)
+        assert told is not None
+        assert path.name in told
         shutil.rmtree(copy)
