@@ -122,11 +122,8 @@ def site_page(text: str, page: str, language: str, english: str) -> str:
 
 def write_language(folder: Path, language: str, settings: dict[str, Any]) -> None:
     """Write the sources of one language: `mkdocs.yml`, `docs/` and the theme."""
-    docs = folder / "docs"
+    docs = write_frame(folder, settings)
     shutil.copytree(DOCS / "images", docs / "images")
-    shutil.copytree(THEME, folder / "theme")
-    for name in ("guide.css", "guide.js"):
-        shutil.copy(THEME / name, docs)
     pages = {path.stem: path for path in (DOCS / language).glob("*.md")} | {"index": _index(language)}
     for page, path in pages.items():
         english = _index("en") if page == "index" else DOCS / "en" / path.name
@@ -137,7 +134,17 @@ def write_language(folder: Path, language: str, settings: dict[str, Any]) -> Non
     for name, written in WRITTEN.items():
         target = docs / ("en" if language == "en" else "") / f"{name}.md"
         target.write_text(site_page(written.page(language), name, language, written.page("en")), encoding="utf-8")
+
+
+def write_frame(folder: Path, settings: dict[str, Any]) -> Path:
+    """Write what every part of the site has, `mkdocs.yml` and the theme, and return the folder for its pages."""
+    docs = folder / "docs"
+    docs.mkdir(parents=True)
+    shutil.copytree(THEME, folder / "theme")
+    for name in ("guide.css", "guide.js"):
+        shutil.copy(THEME / name, docs)
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return docs
 
 
 def _index(language: str) -> Path:
@@ -272,12 +279,7 @@ def write_reference(folder: Path) -> None:
     """Write the sources of the API reference."""
     settings = api_reference.reference_settings(language_settings("en", reference=False), folder)
     settings["extra"]["everywhere"] = [{"name": "The guide", "to": "../index.html"}]
-    (folder / "docs").mkdir(parents=True)
-    shutil.copytree(THEME, folder / "theme")
-    for name in ("guide.css", "guide.js"):
-        shutil.copy(THEME / name, folder / "docs")
-    api_reference.write_reference(folder / "docs")
-    (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    api_reference.write_reference(write_frame(folder, settings))
 
 
 def run_zensical(folder: Path) -> None:

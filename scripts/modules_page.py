@@ -19,8 +19,8 @@ from dragoman import ModelConfig, build_model
 
 TITLES = {"en": "The modules", "zh": "模块一览"}
 INTRODUCTIONS = {
-    "en": "Each class of `dragoman.nn` as the paper's model has it (pre-norm), told by a small model that ran once: "
-    "what it learns, the shapes that go in and come out, which class gave what goes in and which takes what comes "
+    "en": "Each class of `dragoman.nn` in the paper's model (pre-norm), told by a small model that ran once: what it "
+    "learns, the shapes that go in and come out, which class gave what goes in and which takes what comes "
     "out. What comes from a sum or a product of the layer itself has no class of its own. The code is short: each "
     "name leads to a file of `src/dragoman/nn/`.",
     "zh": "论文的模型（前置归一化）里 `dragoman.nn` 的每个类，由一个运行过一次的小模型给出："
@@ -114,7 +114,8 @@ def _section(kind: type[nn.Module], calls: list[Call], labels: tuple[str, ...]) 
     after = _kinds(other for call in mine for other in calls if _apart(other, call) and _share(call.made, other.given))
     yield f"- {labels[2]}: {', '.join(before) or labels[6]}"
     yield f"- {labels[3]}: {', '.join(after) or labels[6]}"
-    holders = _kinds(other for call in mine for other in calls if other.path == call.path.rpartition(".")[0])
+    inside = [call for call in mine if call.path]
+    holders = _kinds(other for call in inside for other in calls if other.path == call.path.rpartition(".")[0])
     if holders:
         yield f"- {labels[7]}: {', '.join(holders)}"
     yield f"- {labels[4]}: `nn/{(inspect.getsourcefile(kind) or '').rpartition('/')[2]}`"

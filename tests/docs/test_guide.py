@@ -58,6 +58,7 @@ def name(page: Path) -> str:
 def test_code_runs_and_prints_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """`run_page` raises at the first block that fails or prints something else; `PLANTED` has what it must see."""
     monkeypatch.chdir(tmp_path)
     if page.stem == "keepers":
         write_all(tmp_path)

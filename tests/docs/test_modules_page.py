@@ -34,3 +34,5 @@ def test_shapes_and_neighbours_are_those_of_the_paper(pages: dict[str, str]) -> 
     assert "- upstream: `Encoder`, `LayerNorm`" in attention
     _, _, generator = pages["en"].partition("## Generator\n")
     assert "`[batch, tgt, d_model] → [batch, tgt, target_vocab]`" in generator.partition("\n## ")[0]
+    _, _, whole = pages["en"].partition("## Transformer\n")
+    assert "used in" not in whole.partition("\n## ")[0]
