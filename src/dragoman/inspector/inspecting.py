@@ -112,10 +112,7 @@ def inspect(
     found = _inspected(model, question, device)
     if against is not None:
         found = _beside(found, model, question, against, device)
-    if presets and isinstance(model, Translator):
-        asked = preset_questions(question, found)
-        found = replace(found, presets={name: _inspected(model, one, device) for name, one in asked})
-    return found
+    return _with_presets(found, model, question, device) if presets and isinstance(model, Translator) else found
 
 
 def opened(model: Translator | str | Path, device: str) -> Translator | Path:
@@ -147,6 +144,11 @@ def _beside(
         return _inspected(other, replace(asked, target=target, views=False), device)
 
     return replace(found, record={**found.record, "against": compared(found, ask, name_of(against))})
+
+
+def _with_presets(found: Inspection, model: Translator, question: Question, device: str) -> Inspection:
+    asked = preset_questions(question, found)
+    return replace(found, presets={name: _inspected(model, one, device) for name, one in asked})
 
 
 def _inspected(model: Translator | Path, question: Question, device: str) -> Inspection:
