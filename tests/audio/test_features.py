@@ -118,8 +118,7 @@ def test_lengths_are_known_without_frames() -> None:
     front_end = FrontEnd.of(AudioConfig(), 8000)
     for samples in (1, 200, 1000, 4321):
         source = front_end.source(Waveform(torch.zeros(samples), 8000))
-        assert len(source) == source.width == front_end.positions(samples)
-        assert front_end.positions_of_many(np.array([samples])).tolist() == [len(source)]
+        assert front_end.positions_of_many(np.array([samples])).tolist() == [len(source)] == [source.width]
         assert len(source.cut(2)) == min(2, len(source))
 
 

@@ -19,7 +19,7 @@ def test_only_seed_epoch_and_number_count(perturb: str) -> None:
     heard = [perturbed(SOUND, settings, seed=1, epoch=epoch, index=3).samples for epoch in range(12)]
     again = [perturbed(SOUND, settings, seed=1, epoch=epoch, index=3).samples for epoch in reversed(range(12))][::-1]
     assert all(torch.equal(one, other) for one, other in zip(heard, again, strict=True))
-    assert {len(one) for one in heard} == {7620, 8000, 8422} or {len(one) for one in heard} == {7619, 8000, 8422}
+    assert {len(one) for one in heard} == {7620, 8000, 8422}
     assert all(one.abs().max() <= 1 and one.isfinite().all() for one in heard)
 
 

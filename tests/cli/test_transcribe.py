@@ -82,6 +82,24 @@ def test_standard_input_is_a_sound(
     assert out == dragoman.transcribe(model, file)[0].text + "\n"
 
 
+def test_lines_of_a_list_are_those_of_any_file(model: Path, spoken: tuple[Path, Path], tmp_path: Path) -> None:
+    # A line ends at LF; a mark of byte order and a CR do not count, and a separator of lines in a name does not end it.
+    names = ["one.wav", "a\u2028b\x85.wav"]
+    for name in names:
+        (tmp_path / name).write_bytes((spoken[0].parent / "one0.wav").read_bytes())
+    listing, said = tmp_path / "list.tsv", tmp_path / "said.txt"
+    listing.write_bytes(b"\xef\xbb\xbf" + "".join(f"{name}\r\n" for name in names).encode())
+    said.write_text("low\n" * 2)
+    found = dragoman.transcribe(model, listing)
+    assert [one.source for one in found] == [str(tmp_path / name) for name in names]
+    result = dragoman.evaluate(model, listing, said, metrics=["exact"], bootstrap=0)
+    assert [one.text for one in found] == result.hypotheses
+    listing.write_bytes(b"one.wav\n\xff.wav\n")
+    with pytest.raises(DataError) as raised:
+        dragoman.transcribe(model, listing)
+    assert (raised.value.file, raised.value.line) == (str(listing), 2)
+
+
 def test_lists_are_judged_tuned_and_scored(
     model: Path, spoken: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,7 +131,7 @@ def test_texts_and_sounds_are_told_apart(
     (tmp_path / "text.wav").write_text("no sound")
     with pytest.raises(DataError, match="sound"):
         dragoman.transcribe(model, tmp_path / "text.wav")
-    with pytest.raises(ConfigError, match="decoding settings"):
+    with pytest.raises(ConfigError, match=r"(?s)decoding settings.*model\.d_model"):
         dragoman.transcribe(model, spoken[0], settings={"d_model": 5})
     assert dragoman.transcribe(model, [Waveform(torch.zeros(0), 8000)])[0].text == ""
 

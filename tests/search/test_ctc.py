@@ -10,7 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.search.ctc import Prefixes, forced_alignment, merged, padded, prefix_search
+from dragoman.config import DecodingConfig
+from dragoman.search.ctc import JointModel, Prefixes, forced_alignment, merged, padded, prefix_search
+from dragoman.search.dispatch import search
+from dragoman.search.request import SearchRequest
+from dragoman.sequences import Frame, Source, SourceBatch
 
 BLANK, EOS = 0, 1
 
@@ -95,3 +99,91 @@ def test_forced_alignment_is_on_the_likeliest_path(seed: int) -> None:
         assert [best[first] for first, _ in spans] == list(tokens)
     assert forced_alignment(log_probs[:1], torch.tensor([2, 3]), blank=BLANK) == []
     assert forced_alignment(log_probs, torch.tensor([], dtype=torch.long), blank=BLANK) == []
+
+
+class Bigrams:
+    """A decoder that knows the newest token alone."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, seed: int, vocab: int) -> None:
+        draw = torch.Generator().manual_seed(seed)
+        self.table = torch.randn(vocab, vocab, generator=draw, dtype=torch.float64).log_softmax(1)
+
+    def start(self, sources: SourceBatch) -> Rows:
+        return Rows(len(sources))
+
+    def step(self, state: Rows, tokens: Tensor) -> tuple[Tensor, Rows]:
+        return self.table[tokens], state
+
+
+class Rows:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def reorder(self, indices: Tensor) -> Rows:
+        return Rows(len(indices))
+
+    def join(self, other: Rows) -> Rows:
+        return Rows(self.count + other.count)
+
+
+BOS = 4
+
+
+def joint_model(weight: float, log_probs: Tensor) -> JointModel:
+    """Sources are numbers of recordings."""
+    return JointModel(Bigrams(5, 5), lambda sources: log_probs[sources.ids[:, 0]], weight=weight, blank=BLANK, bos=BOS,
+                      eos=EOS)  # fmt: skip
+
+
+def five(seed: int, count: int) -> Tensor:
+    """Frames over a vocabulary that has a beginning, which is never said."""
+    never = torch.full((count, 1), float("-inf"), dtype=torch.float64)
+    return torch.cat([frames(seed, count), never], 1)
+
+
+def request_of(number: int, **options: object) -> SearchRequest:
+    return SearchRequest(
+        Source((number,), end=()), DecodingConfig(**options), frame=Frame(BOS, EOS), never=(BOS, BLANK)
+    )
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.8, 1.0])
+def test_a_joint_search_finds_the_best_of_all_outputs(weight: float) -> None:
+    recordings = torch.stack([five(seed, 4) for seed in range(4)])
+    model = joint_model(weight, recordings)
+    options = {"beam_size": 40, "n_best": 3, "length_penalty": 0.0, "max_length": 5}
+    found = search(model, [request_of(number, **options) for number in range(4)])
+    table = Bigrams(5, 5).table
+    for number, hypotheses in enumerate(found):
+        ranked = []
+        for output, value in outputs(recordings[number]).items():
+            pairs = zip((BOS, *output), (*output, EOS), strict=True)
+            decoder = sum(float(table[one, other]) for one, other in pairs)
+            ranked.append(((1 - weight) * decoder + weight * math.log(value), output))
+        best = sorted(ranked, reverse=True)[:3]
+        assert [tuple(one.tokens) for one in hypotheses] == [output for _, output in best]
+        assert [one.log_probability for one in hypotheses] == pytest.approx([value for value, _ in best], abs=1e-5)
+
+
+def test_rows_of_a_joint_model_do_not_know_each_other() -> None:
+    recordings = torch.stack([five(seed, 6) for seed in range(4)])
+    model = joint_model(0.5, recordings)
+    options = {"beam_size": 3, "n_best": 2, "max_length": 6}
+    requests = [request_of(number, **options) for number in range(4)]
+    together = search(model, requests)
+    alone = [search(model, [one])[0] for one in requests]
+    assert [[one.tokens for one in each] for each in together] == [[one.tokens for one in each] for each in alone]
+    # One that joins later, of a shorter recording.
+    shorter = joint_model(0.5, torch.stack([five(8, 3)]))
+    source = SourceBatch(torch.tensor([[0]]), torch.ones(1, 1).bool())
+    first = model.start(source)
+    _, first = model.step(first, torch.tensor([BOS]))
+    _, first = model.step(first, torch.tensor([2]))
+    second = shorter.start(source)
+    both = first.join(second)
+    values, _ = model.step(both, torch.tensor([3, BOS]))
+    one, _ = model.step(first, torch.tensor([3]))
+    other, _ = shorter.step(second, torch.tensor([BOS]))
+    assert torch.allclose(values, torch.cat([one, other]))

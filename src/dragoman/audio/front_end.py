@@ -11,7 +11,7 @@ from dragoman.config.audio import FRAMES_A_SECOND, AudioConfig
 from dragoman.config.values import Mistake, convert
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import MAX_SETTINGS_BYTES, read_json, sealed, unsealed, write_json
-from dragoman.sequences.source import FRAMES_EACH, SoundSource, positions_of
+from dragoman.sequences.source import FRAMES_EACH, SoundSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 FILE = "audio.json"
 FORMAT = 1
-# Of a vector that enters the encoder.
-SECONDS_EACH = FRAMES_EACH / FRAMES_A_SECOND
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class FrontEnd:
     @property
     def seconds_each(self) -> float:
         """How far apart in a sound the vectors are that enter the encoder."""
-        return SECONDS_EACH
+        return FRAMES_EACH / FRAMES_A_SECOND
 
     @property
     def filters(self) -> FilterBank:
@@ -81,12 +79,8 @@ class FrontEnd:
             sound = Waveform(resample(sound.samples, sound.sample_rate, self.sample_rate), self.sample_rate)
         return SoundSource.of(self.frames([sound])[0])
 
-    def positions(self, samples: int) -> int:
-        """Return how many vectors enter the encoder for so many samples."""
-        return positions_of(max(1, self.filters.count(samples)))
-
     def positions_of_many(self, samples: np.ndarray) -> np.ndarray:
-        """Return the same of each of many, int64 [sounds]."""
+        """Return how many vectors enter the encoder for so many samples of each of many sounds, int64 [sounds]."""
         import numpy as np
 
         filters = self.filters

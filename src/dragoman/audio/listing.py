@@ -13,8 +13,6 @@ from dragoman.audio.waveform import Waveform
 from dragoman.errors import DataError
 from dragoman.given import check_series
 
-# By which a folder's files are known for sounds.
-SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".au")
 FORM = "path, or path TAB start TAB end in seconds"
 
 
@@ -121,25 +119,3 @@ def read_list(path: Path, lines: Iterable[str]) -> Iterator[Recording]:
     folder = os.path.dirname(os.path.abspath(path))
     for number, line in enumerate(lines, 1):
         yield Recording.of_line(line, folder=folder, file=str(path), line=number)
-
-
-def named_recordings(path: Path) -> list[Recording]:
-    """Return what a path names: a file of sound, all those of a folder by their names, or all of a list (.tsv).
-
-    Raises:
-        DataError: it is not there, a folder has no sounds, or the line of a list names none.
-    """
-    if path.is_dir():
-        found = sorted(one for one in path.iterdir() if one.suffix.lower() in SUFFIXES and one.is_file())
-        if not found:
-            raise DataError("the folder has no sounds", file=path, expected=f"files named {', '.join(SUFFIXES)}")
-        return [Recording(os.path.abspath(one)) for one in found]
-    if not path.exists():
-        raise DataError("there is no such file", file=path, expected="a sound, a folder of them, or a list (.tsv)")
-    if path.suffix.lower() != ".tsv":
-        return [Recording(os.path.abspath(path))]
-    try:
-        lines = path.read_bytes().decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError("the list cannot be read", file=path, expected="UTF-8", found=error) from error
-    return list(read_list(path, lines))

@@ -115,8 +115,8 @@ def _heard(sounds: list[str]) -> Iterator[Given]:
     Raises:
         DataError: a file is not there, or standard input is no sound.
     """
-    from dragoman.audio.listing import named_recordings
     from dragoman.errors import DataError
+    from dragoman.studies.listening import named_recordings
 
     for one in sounds:
         if one != "-":

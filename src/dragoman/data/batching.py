@@ -173,10 +173,8 @@ def collate(
     """
     targets = [store.target(int(i)) for i in indices]
     if isinstance(store, SoundStore):
-        source, read = (
-            SourceBatch.of_frames(store.frames(indices)),
-            int(store.source_lengths[np.asarray(indices)].sum()),
-        )
+        source = SourceBatch.of_frames(store.frames(indices))
+        read = int(store.source_lengths[np.asarray(indices)].sum())
     else:
         sources = [store.source(int(i)) for i in indices]
         source = SourceBatch(*_padded(sources, None, specials.eos, specials.pad))

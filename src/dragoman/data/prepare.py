@@ -281,7 +281,7 @@ def _write_train(
     if matching is None:
         store = TokenStore.write(folder / "train", pairs, vocabulary_size=size, sounds=sound is not None)
         if sound is not None:
-            report(f"train: {duration(len(store.tokens('source')) / sound.sample_rate)} of sound")
+            report(f"train: {duration(SoundStore(store, sound).seconds)} of sound")
         return store
     maker = CandidateFinder(matching, report)
     train = TokenStore.write(folder / "train", maker.read(pairs), vocabulary_size=size)

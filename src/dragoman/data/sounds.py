@@ -92,18 +92,18 @@ def as_heard(store: TokenStore, front_end: FrontEnd | None) -> TokenStore:
 def first_rate(pairs: Iterable[Pair]) -> int:
     """Return the sample rate of the first recording."""
     for pair in pairs:
-        return read_recording(pair, None, 3600.0).sample_rate
+        return read_recording(pair, None).sample_rate
     return 16000
 
 
-def read_recording(pair: Pair, sample_rate: int | None, limit: float) -> Waveform:
-    """Return the sound that a pair's source names.
+def read_recording(pair: Pair, sample_rate: int | None) -> Waveform:
+    """Return the sound that a pair's source names, resampled to a rate if one is given.
 
     Raises:
         DataError: it cannot be read; says which line of the list names it.
     """
     try:
-        return Recording.of_line(pair.source).read(sample_rate, limit_seconds=limit)
+        return Recording.of_line(pair.source).read(sample_rate)
     except DataError as error:
         raise DataError(
             f"a recording cannot be used: {error.message}" + (f" ({error.file})" if error.file else ""),
@@ -128,14 +128,14 @@ def encode_sounds(
         tokenizer: of the targets.
         data: `max_target_tokens`.
         audio: `max_seconds`.
-        counts: filled in under "too long" and "silent", and what is kept.
+        counts: filled in under "too long" and "empty", and what is kept.
 
     Raises:
         DataError: a recording cannot be read; says which line of the list names it.
     """
     for pair in pairs:
         target = tokenizer.encode(pair.target)
-        sound = read_recording(pair, front_end.sample_rate, 3600.0)
+        sound = read_recording(pair, front_end.sample_rate)
         if not target or not len(sound):
             counts.dropped["empty"] += 1
         elif sound.seconds > audio.max_seconds or len(target) > data.max_target_tokens:

@@ -87,9 +87,9 @@ def run_sound_demo(
         raise ConfigError("another run is there already", file=out, hint="give another directory (--out)")
     if language not in ("en", "zh"):
         raise ConfigError("the demo has no such voices", expected="en or zh", found=language)
-    commands = draw_commands(load_commands(), "zh" if language == "zh" else "en")
+    commands = draw_commands(load_commands(), language)
     began = monotonic()
-    seconds = write_spoken_commands(corpus, commands, "zh" if language == "zh" else "en")
+    seconds = write_spoken_commands(corpus, commands, language)
     voices = len({str(one.voice) for one in commands.train})
     report(
         f"corpus: {len(commands.train):,} spoken commands to train on and {len(commands.test)} held out; "
@@ -101,12 +101,12 @@ def run_sound_demo(
         return SoundDemo(out, {}, run.progress.seconds, run.exit_status)
     translator = run.translator()
     scores: dict[str, Score] = {}
-    for name, voices in TESTS.items():
+    for name, who in TESTS.items():
         said = [one.command.en for one in getattr(commands, name)]
         heard = [one.text for one in translator.translate(_recordings(corpus, name, len(said)))]
         (scores[name],) = score(heard, said, metrics=["wer"])
-        report(f"\nHeld-out sentences by {voices}: {scores[name]}\n")
-        for right, text in list(zip(said, heard, strict=True))[:SHOWN]:
+        report(f"\nHeld-out sentences by {who}: {scores[name]}\n")
+        for right, text in zip(said[:SHOWN], heard, strict=False):
             report(f"  {text}" + ("" if text == right else f"   (said: {right})"))
     report(f"\ntraining took {run.progress.seconds:.0f} seconds; the model lies in {out}, the sounds in {corpus}")
     report(f"\nGo on with a sound of your own:\n\n  dragoman transcribe {out} {corpus / 'test' / '00000.wav'}")

@@ -187,6 +187,7 @@ class _Run:
     kernels: Kernels
 
     def hidden(self, model: Model, batch: Batch | TextBatch, memories: list[Memory] | None) -> Tensor:
+        """What `module_hidden` gives, with zeros at padding."""
         if isinstance(batch, Batch):
             assert isinstance(model, Transformer)
             x, source = self.enter(model, batch)
@@ -229,6 +230,7 @@ class _Run:
         return embedding.dropout(x)
 
     def encode(self, encoder: Encoder, x: Tensor, side: _Side) -> Tensor:
+        """What an encoder makes of rows without padding."""
         sublayers: list[SubLayer] = []
         for layer in _layers(encoder):
             own = self.layout(side, side, layer.self_attention)
@@ -239,6 +241,7 @@ class _Run:
     def decode(
         self, decoder: Decoder, x: Tensor, side: _Side, memory: Tensor | None = None, source: _Side | None = None
     ) -> Tensor:
+        """What a decoder makes of rows without padding; of pairs it looks at a memory, which is of the source."""
         sublayers: list[SubLayer] = []
         for layer in _layers(decoder):
             own = self.layout(side, side, layer.self_attention, causal=True)
@@ -252,6 +255,7 @@ class _Run:
         return self.stack(sublayers, decoder.norm, x)
 
     def stack(self, sublayers: Sequence[SubLayer], last: Any, x: Tensor) -> Tensor:
+        """Rows through sub-layers and their residual connections; `last` is the norm after them."""
         norms = [residual.norm for residual, _ in sublayers]
         if not sublayers or isinstance(sublayers[0][0], PostNorm):
             for (residual, sublayer), norm in zip(sublayers, norms, strict=True):
@@ -283,6 +287,7 @@ class _Run:
     def cross_attention(
         self, part: MultiHeadAttention, side: _Side, memory: Tensor, source: _Side
     ) -> Callable[[Tensor], Said]:
+        """Attention of rows of one side to a memory of the other."""
         layout = self.layout(side, source, part)
 
         def attend(x: Tensor) -> Said:

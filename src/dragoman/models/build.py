@@ -90,12 +90,14 @@ class _Parts:
         return source
 
     def hearing(self, given: Hearing[Place]) -> FrameEmbedding:
+        """What an encoder hears frames with; its scale is √d_model."""
         d_model = self.shape.d_model
         positions = None if given.positions is None else SinusoidalPositions(d_model, layout=given.positions)
         channels, mels, _ = given.convolutions[0].weight.shape
         return FrameEmbedding(Subsampling(mels, channels, d_model), d_model, positions, self.config.dropout or 0.0)
 
     def attention(self, given: Attention[Place], positions: str | None) -> MultiHeadAttention:
+        """An attention with positions of a kind inside it."""
         shape, distances = self.shape, given.distances
         sizes = {} if distances is None else {"distance": distances.shape[0] // 2}
         return MultiHeadAttention(
@@ -137,6 +139,7 @@ class _Parts:
         return Encoder(layers, self.end(stack))
 
     def decoder(self, stack: Stack[Place]) -> Decoder:
+        """A decoder; whether it looks at a source is up to its layers."""
         layers = [
             DecoderLayer(
                 self.self_attention(layer),
@@ -161,9 +164,9 @@ class _Parts:
     def ctc(self, blueprint: Blueprint[Place]) -> Generator | None:
         """What reads tokens off frames, drawn last: the other weights are those of a model without it."""
         given = blueprint.ctc
-        return (
-            None if given is None else Generator(self.shape.d_model, given.weight.shape[0], bias=given.bias is not None)
-        )
+        if given is None:
+            return None
+        return Generator(self.shape.d_model, given.weight.shape[0], bias=given.bias is not None)
 
     def generator(self, embedding: InputEmbedding) -> Generator:
         weight, bias = self.blueprint.generator.weight, self.blueprint.generator.bias

@@ -121,6 +121,7 @@ class _Planned(Draft):
         self.config, self.added = config, added
 
     def blueprint(self) -> Blueprint[Place]:
+        """The whole model."""
         config, pairs = self.config, self.config.family == "transformer"
         name, vocab = "target_embedding" if pairs else "embedding", config.target_vocab or 0
         target = f"{name}.tokens.weight"
@@ -129,7 +130,7 @@ class _Planned(Draft):
         return Blueprint(
             self.shape,
             self.side("source_embedding", config.source_vocab or 0) if pairs and config.mels is None else None,
-            self.listening("source_embedding", config) if pairs and config.mels is not None else None,
+            self.listening("source_embedding") if pairs and config.mels is not None else None,
             self.side(name, vocab),
             None if config.family == "causal" else self.stack("encoder", config.num_encoder_layers, cross=False),
             None if config.family == "masked" else self.stack("decoder", config.num_decoder_layers, cross=pairs),
@@ -141,10 +142,11 @@ class _Planned(Draft):
             tied if first == target else {target: first, **tied},
         )
 
-    def listening(self, name: str, config: ModelConfig) -> Hearing[Place]:
+    def listening(self, name: str) -> Hearing[Place]:
+        """What hears frames of the configured mel bins."""
         d_model = self.shape.d_model
-        channels = config.conv_channels or 2 * d_model
-        return self.hearing(name, config.mels or 0, channels, math.sqrt(d_model), self.added)
+        channels = self.config.conv_channels or 2 * d_model
+        return self.hearing(name, self.config.mels or 0, channels, math.sqrt(d_model), self.added)
 
     def side(self, name: str, vocab: int) -> Embedding[Place]:
         scale = math.sqrt(self.shape.d_model) if self.config.scale_embeddings else 1.0
@@ -155,6 +157,7 @@ class _Planned(Draft):
         return Stack(layers, self.norm(f"{name}.norm", self.config.norm_eps) if self.shape.pre_norm else None)
 
     def layer(self, name: str, *, cross: bool) -> Layer[Place]:
+        """A layer; with `cross` it looks at a source too."""
         biases, eps = (self.config.bias, self.config.bias), self.config.norm_eps
         distance = self.config.relative_distance if self.shape.self_positions == "relative" else None
         return Layer(

@@ -105,6 +105,7 @@ class _Reader(Draft):
         )  # fmt: skip
 
     def blueprint(self) -> Blueprint[Place]:
+        """The whole model."""
         model, pairs = self.model, isinstance(self.model, Transformer)
         target = "target_embedding" if pairs else "embedding"
         parts = {name: self.stack(name, stack) for name, stack in self.stacks.items()}
@@ -124,13 +125,13 @@ class _Reader(Draft):
         )
 
     def ctc(self, head: nn.Linear | None) -> Matrix[Place] | None:
-        return (
-            None
-            if head is None
-            else self.matrix("ctc", ("vocab", head.out_features), self.d_model, bias=_has_bias(head))
-        )
+        """The head that reads tokens off frames, if there is one."""
+        if head is None:
+            return None
+        return self.matrix("ctc", ("vocab", head.out_features), self.d_model, bias=_has_bias(head))
 
     def listening(self, name: str) -> Hearing[Place]:
+        """What hears frames, of the only kind that is known."""
         embedding = getattr(self.model, name)
         assert isinstance(embedding, FrameEmbedding)
         positions, subsampling = embedding.positions, embedding.subsampling
@@ -147,6 +148,7 @@ class _Reader(Draft):
         return {name: first[id(one)] for name, one in every if first[id(one)] != name}
 
     def side(self, name: str) -> Embedding[Place]:
+        """What reads ids, of kinds that are known."""
         embedding = getattr(self.model, name)
         _need(type(embedding) is InputEmbedding, "an embedding is of its own kind")
         tokens, positions = embedding.tokens, embedding.positions
@@ -166,6 +168,7 @@ class _Reader(Draft):
         return Stack(layers, self.normed(f"{name}.norm", stack.norm) if ends else None)
 
     def layer(self, name: str, layer: nn.Module, stack: str) -> Layer[Place]:
+        """A layer that is like the first one in shape."""
         _need(type(layer) in (EncoderLayer, DecoderLayer), f"a layer is a {type(layer).__name__}")
         assert isinstance(layer, (EncoderLayer, DecoderLayer))
         cross = layer.cross_attention if isinstance(layer, DecoderLayer) else None
@@ -189,6 +192,7 @@ class _Reader(Draft):
         )
 
     def attend(self, name: str, attend: nn.Module, positions: str | None) -> Attention[Place]:
+        """An attention that is like the first one in shape, with positions of a kind inside it."""
         _need(type(attend) is MultiHeadAttention, "an attention is of its own kind")
         assert isinstance(attend, MultiHeadAttention)
         _need(attend.weigh is attention_weights, "attention weighs in its own way")

@@ -220,17 +220,16 @@ class JointState:
     inner: Any
     prefixes: Prefixes
     blank: int
-    started: bool = False
 
     def reorder(self, indices: Int[Tensor, " rows"]) -> JointState:
         """See `State.reorder`."""
         rows = indices.to(self.prefixes.last.device)
-        return JointState(self.inner.reorder(indices), self.prefixes.reorder(rows), self.blank, self.started)
+        return JointState(self.inner.reorder(indices), self.prefixes.reorder(rows), self.blank)
 
     def join(self, other: Any) -> JointState:
         """See `State.join`."""
         prefixes = self.prefixes.join(other.prefixes, self.blank)
-        return JointState(self.inner.join(other.inner), prefixes, self.blank, self.started)
+        return JointState(self.inner.join(other.inner), prefixes, self.blank)
 
 
 class JointModel:
@@ -280,4 +279,4 @@ class JointModel:
         heard = prefixes.next_tokens(blank=self.blank, eos=self.eos).to(log_probs)
         # Minus infinity times 0 would be no number.
         mixed = heard if self.weight == 1 else (1 - self.weight) * log_probs + self.weight * heard
-        return (log_probs if self.weight == 0 else mixed), JointState(inner, prefixes, self.blank, True)
+        return (log_probs if self.weight == 0 else mixed), JointState(inner, prefixes, self.blank)

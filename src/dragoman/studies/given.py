@@ -1,14 +1,15 @@
-"""Files or lists: test sets and texts as Python gives them."""
+"""Files or lists: test sets and texts as Python gives them; and the settings of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from dragoman.errors import DataError
+from dragoman.config import settings_tree
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import group_references
 from dragoman.given import as_texts, check_series
 from dragoman.pace import silent
@@ -134,6 +135,20 @@ def answers_of(references: Answers, name: str = "references") -> list[tuple[str,
         tuple(as_texts([one], name, n) if _is_single(one) else as_texts(one, f"{name}[{n}]"))
         for n, one in enumerate(given)
     ]
+
+
+def decoding_changes(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the decoding settings among what was given: any by name, and the options of a function that are not None.
+
+    Raises:
+        ConfigError: a setting is unknown, or is none of decoding.
+    """
+    tree = settings_tree(settings or {})
+    decoding = tree.pop("decoding", {})
+    if tree:
+        found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
+        raise ConfigError("only decoding settings can be changed here", found=found)
+    return {**decoding, **{key: value for key, value in named.items() if value is not None}}
 
 
 def _is_single(answer: object) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dragoman.audio.listing import Given, named_recordings, read_list
-from dragoman.config import settings_tree
+from dragoman.audio.listing import Given, Recording, read_list
 from dragoman.errors import ConfigError, DataError
-from dragoman.studies.given import Texts, is_file
+from dragoman.studies.given import Texts, decoding_changes, is_file
+from dragoman.text import read_texts
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
+
+# By which a folder's files are known for sounds.
+SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aiff", ".aif", ".au")
 
 
 def transcribe(
@@ -54,12 +58,8 @@ def transcribe(
     if not isinstance(model, Translator):
         model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
     check_listens(model.tokenizers)
-    tree = settings_tree(settings or {})
-    changes = {**tree.pop("decoding", {})}
-    if tree:
-        raise ConfigError("only decoding settings can be changed here", found=", ".join(tree))
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty}
-    options = model.options(changes | {name: value for name, value in named.items() if value is not None})
+    options = model.options(decoding_changes(settings, named))
     return list(model.translate_lines(asked, options, prefix=prefix))
 
 
@@ -74,6 +74,24 @@ def expanded(sounds: Iterable[Given]) -> Iterator[Given]:
             yield from named_recordings(Path(one))
         else:
             yield one
+
+
+def named_recordings(path: Path) -> list[Recording]:
+    """Return what a path names: a file of sound, all those of a folder by their names, or all of a list (.tsv).
+
+    Raises:
+        DataError: it is not there, a folder has no sounds, or the line of a list is no text or names none.
+    """
+    if path.is_dir():
+        found = sorted(one for one in path.iterdir() if one.suffix.lower() in SUFFIXES and one.is_file())
+        if not found:
+            raise DataError("the folder has no sounds", file=path, expected=f"files named {', '.join(SUFFIXES)}")
+        return [Recording(os.path.abspath(one)) for one in found]
+    if not path.exists():
+        raise DataError("there is no such file", file=path, expected="a sound, a folder of them, or a list (.tsv)")
+    if path.suffix.lower() != ".tsv":
+        return [Recording(os.path.abspath(path))]
+    return list(read_list(path, read_texts(path)))
 
 
 def check_listens(tokenizers: TokenizerPair) -> None:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dragoman.config import settings_tree
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Comparison, Metric, Score
 from dragoman.evaluation import compare as compare_lists
 from dragoman.evaluation import score as measure_lists
 from dragoman.search.outputs import Alternative, PairScore
-from dragoman.studies.given import Answers, Texts, first_file, read_test_set, texts_of
+from dragoman.studies.given import Answers, Texts, decoding_changes, first_file, read_test_set, texts_of
 from dragoman.text import guess_language
 from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
@@ -71,7 +70,7 @@ def translate(
         model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
     model.tokenizers.check_reads()
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty, "sampling": sampling}
-    options = model.options(_changes(settings, named))
+    options = model.options(decoding_changes(settings, named))
     return list(model.translate_lines(lines, options, prefix=prefix, alignments=alignments))
 
 
@@ -109,7 +108,7 @@ def complete(
     if not isinstance(model, Completer):
         model = Completer.from_pretrained(model, device=device, engine=engine, precision=precision)
     named = {"beam_size": beam_size, "n_best": n_best, "sampling": sampling}
-    return list(model.complete_lines(lines, model.options(_changes(settings, named))))
+    return list(model.complete_lines(lines, model.options(decoding_changes(settings, named))))
 
 
 def fill(model: Filler | str | Path, texts: Texts, *, n_best: int = 1, device: str = "auto") -> list[list[Filling]]:
@@ -250,15 +249,6 @@ def score(
     if not isinstance(model, Translator):
         model = Translator.from_pretrained(model, device=device, engine="module")
     return model.score(left, right)
-
-
-def _changes(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    tree = settings_tree(settings or {})
-    decoding = tree.pop("decoding", {})
-    if tree:
-        found = ", ".join(f"{section}.{key}" for section, values in tree.items() for key in values)
-        raise ConfigError("only decoding settings can be changed here", found=found)
-    return {**decoding, **{key: value for key, value in named.items() if value is not None}}
 
 
 def _language(hypotheses: Texts, references: Answers) -> str | None:

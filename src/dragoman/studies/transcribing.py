@@ -97,6 +97,7 @@ class _Stream:
         self.before: list[str] = []
 
     def hear(self, block: Waveform) -> Iterator[Partial]:
+        """Take more of the sound, and look at it where enough of it is new."""
         import torch
 
         if self.sound is not None:
@@ -126,6 +127,7 @@ class _Stream:
             yield Partial(self.offset + first.start, self.offset + first.end, stable, rest)
 
     def finish(self) -> Iterator[Partial]:
+        """End what goes on: there is no more sound."""
         sound, self.sound = self.sound, None
         if sound is None:
             return
