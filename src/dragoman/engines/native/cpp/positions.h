@@ -13,7 +13,14 @@ namespace dragoman {
 
 // Marian's and fairseq's are concatenated too, with other wavelengths; fairseq counts from 2.
 enum class Layout : int32_t {
-    table = 0, interleaved = 1, concatenated = 2, marian = 3, fairseq = 4, rotary = 5, rotary_cross = 6, alibi = 7
+    table = 0,
+    interleaved = 1,
+    concatenated = 2,
+    marian = 3,
+    fairseq = 4,
+    rotary = 5,
+    rotary_cross = 6,
+    alibi = 7
 };
 
 class Positions {
