@@ -102,12 +102,11 @@ def inspect(
         ModelError: there is no model, or it is damaged.
     """
     _check_length(max_length)
-    names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
-    given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
-    options = tuple((name, value) for name, value in given if value is not None)
+    options = _given(beam_size=beam_size, length_penalty=length_penalty, length_penalty_formula=length_penalty_formula,
+                     max_length=max_length)  # fmt: skip
     off = tuple((name, int(head)) for name, head in heads_off)
-    changes = Changes(off, causal_mask, padding_mask, convention, precision)
-    question = Question(text, _ids(target), _ids(prefix), beside, changes, options, views)
+    question = Question(text, _ids(target), _ids(prefix), beside,
+                        Changes(off, causal_mask, padding_mask, convention, precision), options, views)  # fmt: skip
     model = opened(model, device)
     found = _inspected(model, question, device)
     if against is not None:
@@ -167,6 +166,10 @@ def _inspected(model: Translator | Path, question: Question, device: str) -> Ins
 def _ids(given: str | Sequence[int] | None) -> Any:
     """A text as it is, ids as a tuple."""
     return given if given is None or isinstance(given, str) else tuple(given)
+
+
+def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+    return tuple((name, value) for name, value in options.items() if value is not None)
 
 
 def _check_length(length: int | None) -> None:
