@@ -109,8 +109,7 @@ def inspect(
                         Changes(off, causal_mask, padding_mask, convention, precision), options, views)  # fmt: skip
     model = opened(model, device)
     found = _inspected(model, question, device)
-    if against is not None:
-        found = _beside(found, model, question, against, device)
+    found = found if against is None else _beside(found, model, question, against, device)
     return _with_presets(found, model, question, device) if presets and isinstance(model, Translator) else found
 
 
