@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -93,12 +92,12 @@ def opening(browser: Browser, model: str, text: str) -> None:
     server.wait()
 
 
-def milliseconds(what: str, took: list[float], limit: float, **facts: Any) -> None:
+def milliseconds(what: str, took: list[float], limit: float, facts: dict[str, object] | None = None) -> None:
     row = {"median_milliseconds": statistics.median(took), "worst_milliseconds": max(took), "limit": limit}
-    print_row("inspector", {"what": what, **row, "times": len(took), **facts})
+    print_row("inspector", {"what": what, **row, "times": len(took), **(facts or {})})
 
 
-def go(page: Page, **state: Any) -> None:
+def go(page: Page, state: dict[str, str]) -> None:
     page.evaluate("(hash) => { location.hash = hash; }", urlencode(state))
     page.wait_for_selector(f"main[data-view={state['view']}]:not([aria-busy=true])")
     page.wait_for_timeout(300)
@@ -115,10 +114,10 @@ def answering(browser: Browser, model: str, text: str) -> None:
     pieces = page.locator("#strip ol >> nth=0 >> li").count()
     print_row("inspector", {"what": "first view", "bytes": sizes[0], "source_pieces": pieces, "limit": 300_000})
     for view in ("steps", "stage", "search"):
-        go(page, text=text, view=view)
-        milliseconds("step change", page.evaluate(STEPS, ["ArrowRight", 40]), 50, view=view)
+        go(page, {"text": text, "view": view})
+        milliseconds("step change", page.evaluate(STEPS, ["ArrowRight", 40]), 50, {"view": view})
     milliseconds("512 x 512 map", page.evaluate(MAP), 300)
-    go(page, text=text, view="map")
+    go(page, {"text": text, "view": "map"})
     texts = [f"{text[at % len(text)]}{text}" for at in range(1, 8)]
     milliseconds("new source", [page.evaluate(SOURCE, one) for one in texts], 500)
     heap(page, text)
@@ -130,16 +129,16 @@ def heap(page: Page, text: str) -> None:
     """The heap with a long text after all views were seen, and its growth over 200 changes of the step."""
     long = (text * PIECES)[: PIECES - 1]
     for view in ("map", "stage", "steps", "search", "heads", "judging", "embeddings", "tour", "quiz"):
-        go(page, text=long, target=long[:0], view=view)
+        go(page, {"text": long, "view": view})
     pieces = page.locator("#strip ol >> nth=0 >> li").count()
-    go(page, text=long, view="steps")
+    go(page, {"text": long, "view": "steps"})
     page.evaluate(STEPS, ["ArrowRight", 40])
     before = page.evaluate(HEAP)
     took = page.evaluate(STEPS, ["ArrowRight", 200])
     after = page.evaluate(HEAP)
     facts = {"source_pieces": pieces, "megabytes": after / 1e6, "limit": 300, "growth": after / before - 1}
     print_row("inspector", {"what": "heap after 200 steps", **facts})
-    milliseconds("step change", took, 50, view="steps", source_pieces=pieces)
+    milliseconds("step change", took, 50, {"view": "steps", "source_pieces": pieces})
 
 
 def files(model: str, text: str) -> None:

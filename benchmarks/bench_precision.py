@@ -14,7 +14,7 @@ from workload import TINY, training_batches
 from dragoman.data import Batch
 from dragoman.fast import module_hidden, training_hidden
 from dragoman.models import build_model
-from dragoman.training.step import accumulate_gradients
+from dragoman.training.step import BatchLoss, accumulate_gradients
 
 BATCH_TOKENS = 2048
 WIDTHS = (64, 128, 256, 512)
@@ -36,7 +36,9 @@ def step(width: int, autocast: Autocast, by_kernels: bool, batches: list[Batch])
 
     def backward() -> None:
         batch = next(turns)
-        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING, autocast=autocast, hidden=hidden)
+        accumulate_gradients(
+            BatchLoss(model, hidden), [batch], batch.target_tokens, smoothing=SMOOTHING, autocast=autocast
+        )
 
     return with_update(model, backward)
 

@@ -18,7 +18,7 @@ from dragoman.nn import Transformer
 from dragoman.sequences import Direction, TargetBatch
 from dragoman.text import TokenizerPair, Vocabulary
 from dragoman.text.tokenizer import SPECIALS
-from dragoman.training.step import accumulate_gradients
+from dragoman.training.step import BatchLoss, accumulate_gradients
 from dragoman.translation import Translator
 
 SENTENCES, WORDS = 64, 12
@@ -38,7 +38,7 @@ def update(model: Transformer, batches: list[Batch]) -> Run:
     def run() -> None:
         for batch in batches:
             model.zero_grad(set_to_none=True)
-            accumulate_gradients(model, [batch], batch.target_tokens, smoothing=0.1, hidden=hidden)
+            accumulate_gradients(BatchLoss(model, hidden), [batch], batch.target_tokens, smoothing=0.1)
 
     return run
 

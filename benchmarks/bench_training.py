@@ -19,7 +19,7 @@ from dragoman.fast import module_hidden, training_hidden
 from dragoman.models import build_model
 from dragoman.nn import Transformer
 from dragoman.optimizers.optimizer import make_optimizer
-from dragoman.training.step import accumulate_gradients
+from dragoman.training.step import BatchLoss, accumulate_gradients
 
 BATCH_TOKENS, SMOOTHING = 1024, 0.1
 Step = Callable[[], object]
@@ -40,7 +40,7 @@ def our_step(model: Transformer, batches: Iterator[Batch], *, fast: bool = True)
 
     def backward() -> None:
         batch = next(batches)
-        accumulate_gradients(model, [batch], batch.target_tokens, smoothing=SMOOTHING, hidden=hidden)
+        accumulate_gradients(BatchLoss(model, hidden), [batch], batch.target_tokens, smoothing=SMOOTHING)
 
     return with_update(model, backward)
 

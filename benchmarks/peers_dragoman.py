@@ -25,7 +25,7 @@ from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.search import SearchRequest, search
 from dragoman.sequences import SourceBatch, TargetBatch, sources_of
 from dragoman.text import TokenizerPair
-from dragoman.training.step import accumulate_gradients, batch_loss
+from dragoman.training.step import BatchLoss, accumulate_gradients, batch_loss
 from dragoman.translation import Translator
 
 BOS, EOS, SPECIALS = 2, 3, 4
@@ -135,7 +135,7 @@ class Peer:
         def run() -> None:
             for batch in made:
                 accumulate_gradients(
-                    model, [batch], batch.target_tokens, smoothing=0.1, autocast=self.autocast, hidden=hidden
+                    BatchLoss(model, hidden), [batch], batch.target_tokens, smoothing=0.1, autocast=self.autocast
                 )
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()

@@ -6,10 +6,13 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Playwright, Route, ViewportSize
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Playwright, Route
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # A policy that is broken is told to nobody else; a status that is no success is told by the browser itself.
@@ -27,6 +30,22 @@ def launch(playwright: Playwright, program: str) -> Browser:
     return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for each file of tests: one that lived on would keep its event loop running."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: no browser can be driven"
+    )
+    program = find_browser()
+    if program is None:
+        pytest.skip("there is no Chromium on this machine")
+    sync_api.expect.set_options(timeout=20_000)
+    with sync_api.sync_playwright() as playwright:
+        browser = launch(playwright, program)
+        yield browser
+        browser.close()
+
+
 @contextmanager
 def watched(
     browser: Browser,
@@ -39,8 +58,9 @@ def watched(
 ) -> Iterator[Page]:
     """Open the page in a context of its own; complain of whatever it must not do, once the block is left."""
     complaints: list[str] = []
-    viewport = ViewportSize(width=width, height=800)
-    context = browser.new_context(locale=locale, color_scheme=scheme, viewport=viewport, reduced_motion="reduce")
+    context = browser.new_context(
+        locale=locale, color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+    )
     context.set_default_timeout(20_000)
     page = context.new_page()
     page.add_init_script(WATCH)

@@ -13,6 +13,7 @@ from jaxtyping import install_import_hook
 
 import processor
 import tiers
+from browsing import browser as browser
 
 # Before torch is imported; tests that run in parallel would otherwise fight for the cores. Subprocesses inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -125,7 +125,7 @@ def written_as(temporary: Path, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         name = str(error.filename or temporary)
-        if name.startswith(str(temporary)):
+        if error.errno is not None and name.startswith(str(temporary)):  # libraries raise such errors too
             error.filename, error.filename2 = str(path) + name[len(str(temporary)) :], None
         raise
 
@@ -333,6 +333,19 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def read_whole(path: Path, limit: int, what: str) -> bytes:
+    """Return what is in a regular file.
+
+    Raises:
+        ModelError: it cannot be read, or has more than `limit` bytes, too many for `what`.
+    """
+    with opened(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ModelError(f"too large for {what}", file=path, expected=f"at most {limit} bytes")
+    return data
+
+
 def read_json(path: Path, *, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """Read a file that holds one JSON object.
 
@@ -340,11 +353,7 @@ def read_json(path: Path, *, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
         ModelError: it is not such a file, is larger than `limit` bytes, holds too many values, is nested deeper than
             `MAX_JSON_DEPTH`, or says a key twice.
     """
-    with opened(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise ModelError("too large for JSON", file=path, expected=f"at most {limit} bytes")
-    return parse_json(data, path)
+    return parse_json(read_whole(path, limit, "JSON"), path)
 
 
 def parse_json(data: bytes, path: Path) -> dict[str, Any]:

@@ -13,17 +13,16 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from browsing import find_browser, launch, watched
+from browsing import find_browser, watched
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.append(str(ROOT / "scripts"))
 glossary = importlib.import_module("glossary")
 
-PROGRAM = find_browser()
-needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium")
+needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium")
 ANCHOR = re.compile(r'<h[1-6] id="([^"]*)"')
 HAN = "[\u3400-\u9fff]"
 # What is found is in shadow trees.
@@ -61,14 +60,6 @@ def address(site: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = launch(playwright, PROGRAM or "")
-        yield browser
-        browser.close()
 
 
 def guide_pages(site: Path) -> list[str]:

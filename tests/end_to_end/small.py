@@ -14,7 +14,7 @@ from dragoman.language import Completer
 from dragoman.models import Languages, build_model, save_pretrained
 from dragoman.nn import CausalLM, Transformer
 from dragoman.text import SentencePieceTokenizer, TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import SPECIALS
+from dragoman.text.tokenizer import SPECIALS, special_tokens
 from dragoman.translation import Translator
 
 WORDS = ("ba", "ce", "di", "fo", "gu", "ha", "ki", "lo", "mu", "ne", "pa", "ri")
@@ -88,6 +88,17 @@ def saved(folder: Path, tokenizers: TokenizerPair, family: str = "transformer", 
     """A directory with a random model and short outputs by default."""
     config = shape(tokenizers, family)
     return save(folder, model(config, seed), config, tokenizers, DecodingConfig(max_length=8))
+
+
+def masked(folder: Path, seed: int = 1) -> Path:
+    """A directory with a random masked model."""
+    vocabulary = Vocabulary("word", [*special_tokens(mask=True), *WORDS])
+    tokenizers = TokenizerPair(vocabulary, vocabulary)
+    config = shape(tokenizers, "masked")
+    torch.manual_seed(seed)
+    save_pretrained(folder, build_model(config), config)
+    tokenizers.save(folder)
+    return folder
 
 
 def sentences(count: int, seed: int = 0, longest: int = 12) -> list[str]:

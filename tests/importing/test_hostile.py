@@ -18,6 +18,7 @@ import dragoman
 from dragoman.errors import DataError, DragomanError, ModelError
 from dragoman.importing.pieces import ForeignPieces, read_pieces
 from dragoman.importing.states import read_state
+from dragoman.text.protobuf import field
 from importing_directories import MAKERS
 from oracle.marian_directory import sentencepiece_model
 
@@ -132,18 +133,9 @@ def test_a_spoiled_sentencepiece_model_harms_nobody(tmp_path: Path) -> None:
             read_pieces(path)
     # A piece so long that the library overflows its stack on it.
     piece = b"\xe2\x96\x81" + b"a" * 300_000
-    inner = b"\x0a" + _varint(len(piece)) + piece
-    (tmp_path / "long").write_bytes(whole + b"\x0a" + _varint(len(inner)) + inner)
+    (tmp_path / "long").write_bytes(whole + field(1, field(1, piece)))
     with suppress(DataError):
         read_pieces(tmp_path / "long")
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
 
 
 def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,5 +156,7 @@ def test_no_device_or_pipe_is_waited_for(made: tuple[Path, dict[str, str]], tmp_
         shutil.copytree(folder, copy)
         (copy / path.name).unlink()
         os.mkfifo(copy / path.name)
-        attempt(copy, tmp_path / "out", languages)
+        told = attempt(copy, tmp_path / "out", languages)
+        assert told is not None
+        assert path.name in told
         shutil.rmtree(copy)

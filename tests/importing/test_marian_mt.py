@@ -126,7 +126,18 @@ def test_logits_are_the_same(made: tuple[Path, Path, Any], dtype: torch.dtype, m
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("engine", ["native", "module"])
 def test_searches_find_the_same(made: tuple[Path, Path, Any], beams: int, engine: str) -> None:
-    compare_searches(*made, beams=beams, engine=engine, lines=texts(8, 5))
+    folder, run, model = made
+    theirs, lines = their_tokenizer(folder), texts(8, 5)
+    vocabulary = theirs.target_encoder if theirs.separate_vocabs else theirs.get_vocab()
+    translator = Translator.from_pretrained(run, engine=engine, precision="float32")
+    for line, ours in zip(lines, translator.translate(lines, beam_size=beams), strict=True):
+        got = model.generate(
+            **theirs(line, return_tensors="pt"), num_beams=beams, output_scores=True, return_dict_in_generate=True
+        )
+        ids = got.sequences[0].tolist()[1:]
+        assert their_ids(ours.tokens, vocabulary) == ids[: len(ids) - (ids[-1] == 0)]
+        if beams > 1:
+            assert math.isclose(ours.score, got.sequences_scores[0].item(), abs_tol=2e-5)
 
 
 def test_pickled_weights_are_read_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -154,21 +165,3 @@ def test_what_would_compute_something_else_is_refused_by_its_name(name: str, val
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
     with pytest.raises(ModelError, match=name.replace("encoder_attention", "decoder_attention")):
         dragoman.import_model(tmp_path / "theirs", tmp_path / "ours")
-
-
-def compare_searches(folder: Path, run: Path, model: Any, *, beams: int, engine: str, lines: Sequence[str]) -> int:
-    theirs = their_tokenizer(folder)
-    translator = Translator.from_pretrained(run, engine=engine, precision="float32")
-    found = translator.translate(lines, beam_size=beams)
-    vocabulary = theirs.target_encoder if theirs.separate_vocabs else theirs.get_vocab()
-    ends = 0
-    for line, ours in zip(lines, found, strict=True):
-        read = theirs(line, return_tensors="pt")
-        got = model.generate(**read, num_beams=beams, output_scores=True, return_dict_in_generate=True)
-        ids = got.sequences[0].tolist()[1:]
-        wrote = their_ids(ours.tokens, vocabulary)
-        ends += ids[-1:] == [0]
-        assert wrote == ids[: len(ids) - (ids[-1] == 0)]
-        if beams > 1:
-            assert math.isclose(ours.score, got.sequences_scores[0].item(), abs_tol=2e-5)
-    return ends

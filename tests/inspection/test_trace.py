@@ -14,10 +14,8 @@ from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.inspection import Trace, explain
 from dragoman.inspection.agreement import serial_logits
 from dragoman.language import Completer, Filler
-from dragoman.models import build_model, save_pretrained
 from dragoman.nn import MultiHeadAttention
-from dragoman.text import TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import BOS, EOS, special_tokens
+from dragoman.text.tokenizer import BOS, EOS
 from dragoman.translation import Translator
 from end_to_end import small
 from inspection.systems import SYSTEMS, founding_system
@@ -308,16 +306,6 @@ def test_the_founding_systems_are_explained_too(system: str) -> None:
 # The other families
 
 
-def masked_model(folder: Path) -> Path:
-    vocabulary = Vocabulary("word", [*special_tokens(mask=True), *small.WORDS])
-    pair = TokenizerPair(vocabulary, vocabulary)
-    config = small.shape(pair, "masked")
-    torch.manual_seed(3)
-    save_pretrained(folder, build_model(config), config)
-    pair.save(folder)
-    return folder
-
-
 def test_a_causal_model_continues(tmp_path: Path) -> None:
     folder = small.saved(tmp_path / "model", small.word_pair(), "causal")
     found = explain(folder, "ba ce", max_length=6)
@@ -337,7 +325,7 @@ def test_a_causal_model_continues(tmp_path: Path) -> None:
 
 
 def test_a_masked_model_fills(tmp_path: Path) -> None:
-    folder = masked_model(tmp_path / "model")
+    folder = small.masked(tmp_path / "model", 3)
     text = "ba <mask> di <mask>"
     found = explain(folder, text)
     [[expected]] = Filler.from_pretrained(folder).fill([text])
@@ -353,7 +341,7 @@ def test_a_masked_model_fills(tmp_path: Path) -> None:
 
 
 def test_a_masked_model_without_a_gap_shows_its_stages(tmp_path: Path) -> None:
-    found = explain(masked_model(tmp_path / "model"), "ba ce")
+    found = explain(small.masked(tmp_path / "model", 3), "ba ce")
     assert found.steps == ()
     assert found.output.text == "ba ce"
     assert "nothing to fill" in found.notes[0]
@@ -365,4 +353,4 @@ def test_options_that_a_family_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="target"):
         explain(causal, "ba", "ce")
     with pytest.raises(ConfigError, match="without a search"):
-        explain(masked_model(tmp_path / "masked"), "ba <mask>", beam_size=2)
+        explain(small.masked(tmp_path / "masked", 3), "ba <mask>", beam_size=2)

@@ -13,6 +13,9 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
+
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from browsing import ACCESS, watched
@@ -104,6 +107,7 @@ def test_what_if_is_answered_at_once_and_stands_in_the_address(browser: Browser,
         page.get_by_text("What if", exact=True).click()
         page.get_by_role("checkbox", name="causal mask").check()
         page.get_by_role("textbox", name="Longer sentence beside it").fill(f"{TEXT} {TEXT}")
+        expect(page.get_by_role("button", name="Undo: beside")).to_be_visible()
         expect(page.locator("#strip ol >> nth=0 >> b")).to_have_text([*TEXT.split(), "</s>"])
         page.get_by_role("textbox", name="Forced target").fill("ri pa")
         page.get_by_role("button", name="Judging").click()

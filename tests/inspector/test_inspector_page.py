@@ -14,20 +14,18 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 
 from playwright.sync_api import Browser, Page, expect
 
 from browsing import ACCESS, watched
+from dragoman.inspection import beam_events
+from dragoman.inspection.words import chinese
 from dragoman.inspector.inspecting import inspect
 from dragoman.inspector.offline import offline_page
 from dragoman.inspector.record import Inspection
 from dragoman.markov import FirstOrder
-from dragoman.models import build_model, save_pretrained
-from dragoman.text import TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import special_tokens
 from end_to_end import small
 
 Open = Callable[..., AbstractContextManager[Page]]
@@ -182,6 +180,18 @@ def test_the_beam_has_a_node_for_every_candidate(open_page: Open, found: Inspect
         expect(page.locator("#candidate")).to_contain_text(events[-1]["why"])
 
 
+def test_reasons_of_a_search_are_told_in_chinese(open_page: Open, found: Inspection) -> None:
+    sentences = [text for text in vars(beam_events).values() if isinstance(text, str) and text in chinese()]
+    told = [re.sub(r"\{\w+\}", "3", text) for text in sentences]
+    told += [event["why"] for event in found.record["beam"]["events"]]
+    told += [found.record["beam"]["stop"], found.record["search"]["name"], found.record["search"]["formula"]]
+    assert len(sentences) > 5
+    with open_page(locale="zh-CN") as page:
+        asked = "async (all) => { const { told } = await import('page/words.js'); return all.map(told); }"
+        answers = page.evaluate(asked, told)
+    assert [text for text, answer in zip(told, answers, strict=True) if not re.search("[\u4e00-\u9fff]", answer)] == []
+
+
 def test_top_k_and_temperature_leave_what_they_should(open_page: Open, found: Inspection) -> None:
     logits = found.arrays["generator"][0, 0].astype(np.float64)
     powers = np.sort(np.exp((logits - logits.max()) / 0.5))[::-1][:2]
@@ -261,13 +271,7 @@ def records_of(kind: str, folder: Path) -> Inspection:
     if kind == "causal":
         return inspect(small.saved(folder, pair, "causal"), "ba ce", beam_size=3)
     if kind == "masked":
-        vocabulary = Vocabulary("word", [*special_tokens(mask=True), *small.WORDS])
-        pair = TokenizerPair(vocabulary, vocabulary)
-        config = small.shape(pair, "masked")
-        torch.manual_seed(1)
-        save_pretrained(folder, build_model(config), config)
-        pair.save(folder)
-        return inspect(folder, "ba <mask> ce <mask>")
+        return inspect(small.masked(folder), "ba <mask> ce <mask>")
     if kind == "markov":
         folder.mkdir()
         rows = [pair.target.encode(text) for text in small.sentences(40)]

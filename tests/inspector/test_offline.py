@@ -6,12 +6,11 @@ import base64
 import gzip
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 from safetensors.numpy import load
 
 from dragoman.errors import DataError
@@ -52,8 +51,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def found() -> Inspection:
     table = {name: {"dtype": "float32", "shape": [3], "level": level} for name, level in (("a", 1), ("w", 3))}
-    return Inspection({"format": 1, "text": HOSTILE, "output": {"text": ""}, "arrays": table},
-                      {name: np.arange(3, dtype=np.float32) for name in table})  # fmt: skip
+    record = {"format": 1, "text": HOSTILE, "output": {"text": ""}, "graph": {"nodes": []}, "arrays": table}
+    return Inspection(record, {name: np.arange(3, dtype=np.float32) for name in table})
 
 
 def element(page: str, name: str) -> str:
@@ -83,15 +82,13 @@ def test_a_missing_file_is_named(folder: Path, found: Inspection) -> None:
         offline_page(found, folder)
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no Chromium")
-def test_a_browser_shows_it_from_the_disk_and_asks_nobody(folder: Path, found: Inspection, tmp_path: Path) -> None:
+def test_a_browser_shows_it_from_the_disk_and_asks_nobody(
+    browser: Browser, folder: Path, found: Inspection, tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(offline_page(found, folder), encoding="utf-8")
     said: list[str] = []
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        page = browser.new_page()
+    with browser.new_page() as page:
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         asked: list[str] = []
@@ -102,7 +99,6 @@ def test_a_browser_shows_it_from_the_disk_and_asks_nobody(folder: Path, found: I
         assert page.locator("main").text_content() == f"|{HOSTILE}|{size}</script>"
         assert page.title() == "stub"
         colour = page.locator("main").evaluate("(main) => getComputedStyle(main).color")
-        browser.close()
     assert colour == "rgb(1, 2, 3)"
     assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
     assert said == []

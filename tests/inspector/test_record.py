@@ -21,10 +21,7 @@ from dragoman.inspector.inspecting import inspect
 from dragoman.inspector.record import Inspection, schema
 from dragoman.markov import FirstOrder
 from dragoman.memory import make_datastore
-from dragoman.models import build_model, save_pretrained
 from dragoman.nn import MultiHeadAttention, Transformer
-from dragoman.text import TokenizerPair, Vocabulary
-from dragoman.text.tokenizer import special_tokens
 from dragoman.translation import Translator
 from end_to_end import small
 from inspection.systems import SYSTEMS, founding_system
@@ -155,13 +152,7 @@ def test_a_causal_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["ba <mask> ce <mask>", "ba ce"])
 def test_a_masked_model(tmp_path: Path, text: str) -> None:
-    vocabulary = Vocabulary("word", [*special_tokens(mask=True), *small.WORDS])
-    pair = TokenizerPair(vocabulary, vocabulary)
-    config = small.shape(pair, "masked")
-    torch.manual_seed(1)
-    save_pretrained(tmp_path / "model", build_model(config), config)
-    pair.save(tmp_path / "model")
-    found = inspect(tmp_path / "model", text)
+    found = inspect(small.masked(tmp_path / "model"), text)
     check(found)
     assert len(found.record["steps"]) == text.count("<mask>")
     assert found.record["beam"] is None

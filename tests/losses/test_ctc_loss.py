@@ -90,7 +90,7 @@ def test_what_does_not_fit_into_its_frames_counts_nothing() -> None:
 
 def gradients(model: Transformer, batches: list[Batch], labels: int) -> list[Tensor]:
     model.zero_grad()
-    accumulate_gradients(model, batches, labels, smoothing=0.1, learner=BatchLoss(model, ctc=0.3))
+    accumulate_gradients(BatchLoss(model, ctc=0.3), batches, labels, smoothing=0.1)
     return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
 

@@ -18,6 +18,7 @@ from safetensors.numpy import load
 
 from dragoman.inspector import Inspection
 from dragoman.inspector import inspect as look
+from dragoman.inspector.question import SYSTEMS
 from dragoman.serving import traces
 from dragoman.serving.faults import RequestError
 from dragoman.serving.traces import MOST_TRACES, Traces, own_bytes
@@ -43,12 +44,14 @@ def test_the_page_and_its_files(service: Served) -> None:
     answer = service.client.get("/inspect", follow_redirects=True)
     assert (answer.status_code, answer.url.path) == (200, "/inspect/")
     assert "script-src 'self'" in answer.headers["content-security-policy"]
+    assert service.client.get("/inspect/base.css").text == service.client.get("/static/base.css").text
     assert service.client.get("/inspect/main.js").headers["content-type"].startswith("text/javascript")
     for name in ("nothing.js", "..%2Foffline.py", "schema"):
         assert service.client.get(f"/inspect/{name}").status_code == 404
     about = service.client.get("/inspect/api").json()
     assert [model["name"] for model in about["models"]] == ["zh-en", "en-de", "en-zh"]
     assert about["limits"]["pieces"] == 256
+    assert tuple(about["systems"]) == SYSTEMS
 
 
 def test_a_trace_is_that_of_python(service: Served, model: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser can be driven")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from browsing import ACCESS, FOCUS, answer, events, find_browser, launch, models, segment, translation, watched
+from browsing import ACCESS, FOCUS, answer, events, models, segment, translation, watched
 from served import Served
 
 Open = Callable[..., AbstractContextManager[Page]]
@@ -33,18 +33,6 @@ OTHERS = [
     {"word": "munch", "text": "Cats 😀 munch fish.", "score": -1.0, "probability": 0.2},
     {"word": "like", "text": "Cats 😀 like fish.", "score": -1.5, "probability": 0.0001},
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = find_browser()
-    if program is None:
-        pytest.skip("there is no Chromium on this machine")
-    expect.set_options(timeout=20_000)
-    with sync_playwright() as playwright:
-        browser = launch(playwright, program)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dragoman.config import ModelConfig
 from dragoman.data import Batch, TokenStore, collate, plan_epoch
 from dragoman.models import build_model
 from dragoman.nn import Transformer
-from dragoman.training.step import accumulate_gradients
+from dragoman.training.step import BatchLoss, accumulate_gradients
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def store(tmp_path) -> TokenStore:
 
 def gradients(model: Transformer, batches: list[Batch], labels: int) -> tuple[float, list[torch.Tensor]]:
     model.zero_grad()
-    sums = accumulate_gradients(model, batches, labels, smoothing=0.1)
+    sums = accumulate_gradients(BatchLoss(model), batches, labels, smoothing=0.1)
     return sums.loss / labels, [parameter.grad.clone() for parameter in model.parameters()]
 
 
@@ -57,7 +57,7 @@ def test_four_micro_batches_are_one_batch_and_so_are_two_ranks(model, store):
 
 def test_each_micro_batch_is_seeded_before_it_runs(model, store):
     seen = []
-    accumulate_gradients(model, [collate(store, [0]), collate(store, [1])], 10, before=seen.append)
+    accumulate_gradients(BatchLoss(model), [collate(store, [0]), collate(store, [1])], 10, before=seen.append)
     assert seen == [0, 1]
 
 

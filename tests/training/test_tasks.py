@@ -11,7 +11,7 @@ from dragoman.errors import ConfigError
 from dragoman.models import build_model
 from dragoman.text.tokenizer import BOS, EOS, MASK, PAD
 from dragoman.training.defaults import complete, estimate_seconds
-from dragoman.training.step import accumulate_gradients
+from dragoman.training.step import BatchLoss, accumulate_gradients
 from dragoman.training.tasks import Task, first_half, task_of
 from dragoman.training.validate import teacher_forced
 from small_runs import text_config
@@ -77,7 +77,7 @@ def test_four_micro_batches_are_one_and_so_are_two_ranks(data, task, model):
     def gradients(parts: list[list[int]]) -> tuple[float, list[torch.Tensor]]:
         model.zero_grad()
         batches = [task.batch(data.train, rows, 3) for rows in parts]
-        sums = accumulate_gradients(model, batches, labels, smoothing=0.1)
+        sums = accumulate_gradients(BatchLoss(model), batches, labels, smoothing=0.1)
         return sums.loss / labels, [parameter.grad.clone() for parameter in model.parameters()]
 
     rows = list(range(24))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def cut(path: Path, size: int) -> Iterator[Part]:
     """
     with open_bytes(path) as stream:
         first = 1
-        for number in range(1 << 60):
+        for number in count():
             lines = [_without_end(line) for line in islice(stream, size)]
             if not lines:
                 return

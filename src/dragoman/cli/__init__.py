@@ -15,12 +15,12 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
-from dragoman.cli.exporting import export, pack
+from dragoman.cli.exporting import bundle, export, pack, push
 from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
 from dragoman.cli.listening import transcribe
-from dragoman.cli.looking import bundle, plot, push, settings
+from dragoman.cli.looking import plot, settings
 from dragoman.cli.serving import serve
 from dragoman.cli.training import average, demo, merge, prepare, train
 from dragoman.cli.tuning import remember, synthesize, tune

@@ -57,8 +57,8 @@ def compared_with(model: Path, text: str, names: str, *, lang: str, device: str,
         ConfigError: the model is none that is compared so.
         typer.BadParameter: there is no such system or language.
     """
-    from dragoman.inspector import inspect
-    from dragoman.inspector.conventions import CONVENTIONS, differences
+    from dragoman.inspector import CONVENTIONS, differences, inspect
+    from dragoman.inspector.inspecting import opened
 
     if lang not in _WORDS:
         raise typer.BadParameter(f"there is no language {lang!r}: en or zh", param_hint="--lang")
@@ -67,13 +67,14 @@ def compared_with(model: Path, text: str, names: str, *, lang: str, device: str,
     if unknown or not systems:
         message = f"expected some of {', '.join(CONVENTIONS)}, not {', '.join(unknown) or names!r}"
         raise typer.BadParameter(message, param_hint="--as")
-    own = inspect(model, text, views=False, beam_size=1, device=device)
+    ready = opened(model, device)  # once for all that is asked of it
+    own = inspect(ready, text, views=False, beam_size=1, device=device)
     # Of the same decoder input, so that stages can be compared after the outputs have parted.
     written = own.record["output"]["text"]
-    base = inspect(model, text, written or None, views=False, beam_size=1, device=device)
+    base = inspect(ready, text, written or None, views=False, beam_size=1, device=device)
     told = []
     for name in systems:
-        other = inspect(model, text, written or None, views=False, beam_size=1, convention=name, device=device)
+        other = inspect(ready, text, written or None, views=False, beam_size=1, convention=name, device=device)
         found = [one for one in differences(base, other) if not one.stage.endswith(".mask")]
         told.append((name, CONVENTIONS[name], other, found))
     if as_json:
@@ -106,9 +107,11 @@ def _ways(convention: Convention, words: dict[str, str]) -> str:
 
 
 def _lines(other: Inspection, found: list[Difference], words: dict[str, str]) -> list[str]:
+    from dragoman.inspector.conventions import LEAST
+
     output = f"   {words['writes']}: {other.record['output']['text'] or words['nothing']}"
     if not found:
-        return [f"   {words['same'].format(least=1e-5)}", output]
+        return [f"   {words['same'].format(least=LEAST)}", output]
     first = found[0]
     lines = [f"   {words['first'].format(stage=first.stage, largest=_size(first.largest, words))}"]
     known = {one.stage: one.largest for one in found}

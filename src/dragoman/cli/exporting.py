@@ -1,7 +1,8 @@
-"""Verbs that give models away: export, pack."""
+"""Verbs that give models away: bundle, export, pack, push."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -53,8 +54,7 @@ def export(
     if as_json:
         print_json(made.to_dict())
         return
-    for name, size in made.files.items():
-        print(f"{size:>15,}  {name}")
+    _print_files(made.files)
     for line in made.told():
         print(line)
 
@@ -71,6 +71,44 @@ def pack(
     if as_json:
         print_json(made.to_dict())
         return
-    for name, size in made.files.items():
-        print(f"{size:>15,}  {name}")
+    _print_files(made.files)
     print(f"{made.directory.stat().st_size:>15,}  bytes in {made.directory}")
+
+
+def bundle(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="The directory to make.", metavar="DIR")],
+    as_json: Json = False,
+) -> None:
+    """Copy what a model needs, to give it away. Into a directory of its own, in which it is tried."""
+    from dragoman.runs import bundle as make
+
+    made = make(model, out)
+    if as_json:
+        print_json(made.to_dict())
+        return
+    _print_files(made.files)
+    print(f"{made.bytes:>15,}  bytes in {made.directory}")
+
+
+def push(
+    model: Model,
+    name: Annotated[str, typer.Argument(help="Where to: org/name.", metavar="NAME")],
+    private: Annotated[bool, typer.Option("--private", help="Make a repository that others do not see.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the files; nothing is sent.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Put a model onto the Hugging Face hub, with its card. The key is that of `hf auth login`."""
+    from dragoman.runs import push as upload
+
+    pushed = upload(model, name, private=private, dry_run=dry_run)
+    if as_json:
+        print_json(pushed.to_dict())
+        return
+    _print_files(pushed.files)
+    tell("nothing was sent" if pushed.url is None else f"uploaded: {pushed.url}")
+
+
+def _print_files(files: Mapping[str, int]) -> None:
+    for name, size in files.items():
+        print(f"{size:>15,}  {name}")

@@ -1,4 +1,4 @@
-"""Verbs that look at runs and settings, and give models away: settings, plot, bundle, push."""
+"""Verbs that look at runs and settings: settings, plot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import Json, Model, print_json, tell
+from dragoman.cli.options import Json, print_json, tell
 
 
 def settings(
@@ -45,39 +45,3 @@ def plot(
     if picture.note is not None:
         tell(f"note: {picture.note}")
     print(picture.path)
-
-
-def bundle(
-    model: Model,
-    out: Annotated[Path, typer.Option(help="The directory to make.", metavar="DIR")],
-    as_json: Json = False,
-) -> None:
-    """Copy what a model needs, to give it away. Into a directory of its own, in which it is tried."""
-    from dragoman.runs import bundle as make
-
-    made = make(model, out)
-    if as_json:
-        print_json(made.to_dict())
-        return
-    for name, size in made.files.items():
-        print(f"{size:>15,}  {name}")
-    print(f"{made.bytes:>15,}  bytes in {made.directory}")
-
-
-def push(
-    model: Model,
-    name: Annotated[str, typer.Argument(help="Where to: org/name.", metavar="NAME")],
-    private: Annotated[bool, typer.Option("--private", help="Make a repository that others do not see.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the files; nothing is sent.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Put a model onto the Hugging Face hub, with its card. The key is that of `hf auth login`."""
-    from dragoman.runs import push as upload
-
-    pushed = upload(model, name, private=private, dry_run=dry_run)
-    if as_json:
-        print_json(pushed.to_dict())
-        return
-    for file, size in pushed.files.items():
-        print(f"{size:>15,}  {file}")
-    tell("nothing was sent" if pushed.url is None else f"uploaded: {pushed.url}")

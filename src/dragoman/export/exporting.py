@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from dragoman.directories import check_new, prepared, put
 from dragoman.errors import ConfigError
 from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx
 from dragoman.export.checking import LINES, Check, Loss, Peer, check_lines, compare, loss_of
 from dragoman.export.given import Given, open_given
 from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, OnnxPeer
-from dragoman.files import make_directory, remove, temporary_sibling, written_as
 from dragoman.pace import silent
 
 Format = Literal["ctranslate2", "marian", "onnx", "argos"]
@@ -104,23 +103,18 @@ def export_model(
     out = Path(out)
     way, packed = _way(to, out, quantization), to == "argos"
     given = open_given(model, drop, license_name)
-    make_directory(out.absolute().parent)
-    temporary = temporary_sibling(out.absolute())
-    with suppress(FileNotFoundError):
-        remove(temporary)  # of a process of the same number that was killed
-    try:
-        with written_as(temporary, out):
-            temporary.mkdir()
-            way.write(given, temporary, quantization)
+    checked, lost = None, None
+    with prepared(out) as made:
+        way.write(given, made, quantization)
         if check:
             report(f"written for {to}; now it translates {LINES} lines")
-        lines = check_lines(given, check_file) if check else None
-        checked = None if lines is None else compare(given, way.peer(given, temporary, quantization), lines)
-        lost = None if lines is None else loss_of(given, lines)
-        _put(temporary, out, packed=packed)
-    finally:
-        with suppress(FileNotFoundError):
-            remove(temporary)
+            lines = check_lines(given, check_file)
+            checked, lost = compare(given, way.peer(given, made, quantization), lines), loss_of(given, lines)
+        if packed:
+            for_argos.pack(made, made / out.name)
+            os.replace(made / out.name, out)
+        else:
+            put(made, out)
     written = [out] if packed else [one for one in sorted(out.rglob("*")) if one.is_file()]
     files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
     notes = dict.fromkeys((*given.source.notes, *given.target.notes, *(for_argos.notes(given) if packed else ())))
@@ -131,8 +125,7 @@ def _way(to: str, out: Path, quantization: str) -> _Way:
     """How a format is written, once it is known that this can be asked for."""
     if to not in get_args(Format):
         raise ConfigError("unknown format", expected=", ".join(get_args(Format)), found=to)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    check_new(out)
     way = _WAYS[to]
     if quantization not in way.quantizations:
         expected = ", ".join(way.quantizations)
@@ -140,21 +133,3 @@ def _way(to: str, out: Path, quantization: str) -> _Way:
     if to == "argos" and (out.suffix != for_argos.ENDING or out.is_dir()):
         raise ConfigError("a package is one file", expected=f"--out NAME{for_argos.ENDING}", found=out)
     return way
-
-
-def _put(made: Path, out: Path, *, packed: bool) -> None:
-    """Let what was made appear under its name, as a directory or as an archive of it."""
-    if packed:
-        archive = made / for_argos.ENDING
-        content = made.with_name(f"{made.name}-content")
-        os.rename(made, content)
-        try:
-            made.mkdir()
-            for_argos.pack(content, archive)
-            os.replace(archive, out)
-        finally:
-            remove(content)
-        return
-    with suppress(FileNotFoundError):
-        out.rmdir()  # empty, or it was refused
-    os.rename(made, out)

@@ -10,9 +10,9 @@ from dragoman.errors import ConfigError
 from dragoman.export import for_ctranslate2
 from dragoman.export.card import write_card
 from dragoman.export.given import Given
-from dragoman.export.protobuf import field
 from dragoman.files import json_text, write_bytes
 from dragoman.text.languages import language_name
+from dragoman.text.protobuf import field
 
 NAME = "Argos Translate"
 QUANTIZATIONS = for_ctranslate2.QUANTIZATIONS
@@ -69,9 +69,10 @@ def notes(given: Given) -> list[str]:
 
 
 def pack(directory: Path, out: Path) -> None:
-    """Make an archive of all that is in a directory."""
+    """Make an archive of all that is in a directory, where it may lie itself."""
+    content = sorted(directory.rglob("*"))
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for path in sorted(directory.rglob("*")):
+        for path in content:
             archive.write(path, path.relative_to(directory))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,19 @@ class Graph:
 
     Args:
         name: of the graph.
-        known: weights by what they are called, shared by the graphs of one file.
+        outer: the graph whose branch it is: weights, and the numbers in names, are those of one file.
     """
 
-    def __init__(self, name: str, known: dict[str, np.ndarray] | None = None) -> None:
+    def __init__(self, name: str, outer: Graph | None = None) -> None:
         from onnx import helper
 
         self._helper, self._name = helper, name
-        self.weights: dict[str, np.ndarray] = {} if known is None else known
+        self.weights: dict[str, np.ndarray] = {} if outer is None else outer.weights
+        self._constants: dict[tuple[Any, ...], str] = {} if outer is None else outer._constants
+        self._numbers: Iterator[int] = count(1) if outer is None else outer._numbers
         self._nodes: list[Any] = []
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
-        self._ends: dict[str, str] = {}
-        self._constants: dict[tuple[Any, ...], str] = {}
-        self._count = 0
 
     def input(self, name: str, dtype: str, dims: Sequence[int | str]) -> str:
         """Add an input: its name, its type (`int64`, `float32`, `bool`) and its dimensions, by name where they vary."""
@@ -63,15 +63,14 @@ class Graph:
 
     def op(self, kind: str, *inputs: str, given: Mapping[str, Any] = _NOTHING) -> str:
         """Return the one result of an operation of ONNX; `given` are its attributes."""
-        self._count += 1
-        name = f"{kind.lower()}_{self._count}"
+        name = f"{kind.lower()}_{next(self._numbers)}"
         self._nodes.append(self._helper.make_node(kind, list(inputs), [name], name=f"/{name}", **given))
         return name
 
-    def ops(self, kind: str, count: int, *inputs: str, given: Mapping[str, Any] = _NOTHING) -> list[str]:
+    def ops(self, kind: str, results: int, *inputs: str, given: Mapping[str, Any] = _NOTHING) -> list[str]:
         """Return several results of one operation; `given` are its attributes."""
-        self._count += 1
-        names = [f"{kind.lower()}_{self._count}_{i}" for i in range(count)]
+        number = next(self._numbers)
+        names = [f"{kind.lower()}_{number}_{i}" for i in range(results)]
         self._nodes.append(self._helper.make_node(kind, list(inputs), names, name=f"/{names[0]}", **given))
         return names
 
@@ -81,18 +80,14 @@ class Graph:
 
     def either(self, condition: str, then: Graph, otherwise: Graph) -> str:
         """Return the one output of one of two graphs, which may use what was made in this one."""
-        self._count += 1
-        name = f"if_{self._count}"
+        name = f"if_{next(self._numbers)}"
         branches = {"then_branch": then.made(), "else_branch": otherwise.made()}
         self._nodes.append(self._helper.make_node("If", [condition], [name], name=f"/{name}", **branches))
         return name
 
     def branch(self, name: str) -> Graph:
         """Return a graph for `either`; its weights are stored with this one, and its names are its own."""
-        inner = Graph(name, self.weights)
-        inner._constants = self._constants
-        inner._count = self._count * 1000
-        return inner
+        return Graph(name, self)
 
     def give(self, value: str, dims: Sequence[int | str]) -> Graph:
         """Let a tensor be the one output of a graph for `either`; return the graph."""

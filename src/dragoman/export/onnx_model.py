@@ -192,6 +192,7 @@ class _Decoder(_Builder):
         self.cached = graph.input("use_cache_branch", "bool", (1,))
 
     def serialized(self) -> bytes:
+        """Return the file of the graph, once every operation is in it."""
         graph, given, stack = self.graph, self.given, self.given.blueprint.decoder
         assert stack is not None
         pasts = [
@@ -256,7 +257,6 @@ class _Decoder(_Builder):
         then = outer.branch(f"{name}.{part}.kept")
         then.give(then.op("Identity", past), dims)
         self.graph = outer.branch(f"{name}.{part}.made")
-        self.graph._count += 500
         (made,) = self.heads_of(name, self.memory, attention, part)
         if part == "k" and self.shape.cross_positions == "rotary":
             made = self.rotated(made, self.source_places)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dragoman.export.protobuf import contents, field
 from dragoman.text.normalization import Normalization, normalizer
+from dragoman.text.protobuf import contents, field
 from dragoman.text.tokenizer import Tokenizer
 
 _WORD, _CHARACTER = 3, 4  # of TrainerSpec.model_type

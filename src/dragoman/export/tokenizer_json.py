@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 from dragoman.export.pieces import Pieces
-from dragoman.export.protobuf import contents
 from dragoman.files import json_text
+from dragoman.text.protobuf import contents
 from dragoman.text.tokenizer import Tokenizer
 
 _BLANK = "\u2581"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ModelError
-from dragoman.files import opened
+from dragoman.files import read_whole
 
 MAX_BYTES = 1 << 20
 MAX_VOCABULARY_BYTES = 32 << 20
@@ -18,11 +18,7 @@ def read_yaml(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
     Raises:
         ModelError: as for `parse_yaml`, or the file cannot be read.
     """
-    with opened(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise ModelError("too large for YAML", file=path, expected=f"at most {limit} bytes")
-    return parse_yaml(data, path)
+    return parse_yaml(read_whole(path, limit, "YAML"), path)
 
 
 def parse_yaml(data: bytes, path: Path) -> dict[str, Any]:

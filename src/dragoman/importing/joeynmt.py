@@ -14,7 +14,6 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.errors import DataError, ModelError
-from dragoman.files import opened
 from dragoman.importing.documents import MAX_VOCABULARY_BYTES, read_yaml
 from dragoman.importing.facts import Facts
 from dragoman.importing.pieces import read_pieces
@@ -24,7 +23,7 @@ from dragoman.importing.taken import Taken
 from dragoman.importing.vocabularies import Order, need, tokens_of
 from dragoman.importing.weights import Given, Names, Sizes, take_stack
 from dragoman.text.piece_tokenizer import PieceTokenizer
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.tokenizer import Tokenizer, read_saved
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
 
@@ -168,10 +167,7 @@ def _first(directory: Path, side: str) -> Path:
 
 
 def _lines(path: Path) -> dict[str, int]:
-    with opened(path) as file:
-        data = file.read(MAX_VOCABULARY_BYTES + 1)
-    if len(data) > MAX_VOCABULARY_BYTES:
-        raise DataError("the vocabulary is too large", file=path, expected=f"<= {MAX_VOCABULARY_BYTES} bytes")
+    data = read_saved(path, MAX_VOCABULARY_BYTES, "vocabulary")
     try:
         lines = data.decode("utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:

@@ -25,10 +25,8 @@ from dragoman.text.vocabulary import read_tokens
 
 PIECES = "sentencepiece.bpe.model"
 # Where the tokens of languages are listed, in the order of their ids.
-_LISTS = (
-    ("special_tokens_map.json", ("additional_special_tokens", "extra_special_tokens")),
-    ("tokenizer_config.json", ("additional_special_tokens", "extra_special_tokens")),
-)
+_LISTS = ("special_tokens_map.json", "tokenizer_config.json")
+_KEYS = ("additional_special_tokens", "extra_special_tokens")
 _BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3 there
 
 
@@ -90,10 +88,10 @@ def take_many(directory: Path, source_language: str | None, target_language: str
 
 
 def _languages(directory: Path) -> list[str]:
-    for name, keys in _LISTS:
+    for name in _LISTS:
         if (directory / name).exists():
             tree = read_json(directory / name, limit=MAX_SETTINGS_BYTES)
-            for key in keys:
+            for key in _KEYS:
                 found = tree.get(key)
                 if isinstance(found, list) and found and all(isinstance(one, str) and one for one in found):
                     return [one for one in dict.fromkeys(found) if one != "<mask>"]
@@ -112,11 +110,9 @@ def _tokens(directory: Path, pieces: list[str], languages: list[str], rows: int)
     tokens |= {first + number: token for number, token in enumerate(languages)}
     if not file.exists():
         tokens[first + len(languages)] = "<mask>"
-    if len(tokens) > rows or max(tokens) >= rows or len(set(tokens.values())) < len(tokens):
-        expected, told = (
-            f"at most {rows} tokens, each once",
-            f"{len(tokens)}, {len(set(tokens.values()))} of them distinct",
-        )
+    distinct = len(set(tokens.values()))
+    if max(tokens) >= rows or distinct < len(tokens):
+        expected, told = f"at most {rows} tokens, each once", f"{len(tokens)}, {distinct} of them distinct"
         raise ModelError("the tokens do not fit the model", file=directory, expected=expected, found=told)
     return tokens
 

@@ -20,7 +20,7 @@ from dragoman.errors import ModelError
 from dragoman.files import opened
 from dragoman.importing.documents import MAX_VOCABULARY_BYTES, parse_yaml, read_yaml
 from dragoman.importing.facts import Facts
-from dragoman.importing.pieces import ForeignPieces, read_pieces
+from dragoman.importing.pieces import read_pieces
 from dragoman.importing.tables import first_of, take_tables
 from dragoman.importing.taken import Taken
 from dragoman.importing.vocabularies import Order, need, tokens_of
@@ -43,7 +43,7 @@ _IDLE = (
     "ulr-softmax-temperature ulr-keys-vectors ulr-query-vectors ulr-trainable-transformation layer-normalization skip "
     "factors-combine factors-dim-emb comet-final-sigmoid comet-mix comet-mix-norm comet-mix-transformation "
     "comet-dropout comet-pooler-ffn comet-stop-grad dim-vocabs-factors tsv-fields usegelu output-approx-knn "
-    "original-type transformer-pool bert-class-symbol no-spm-decode embedding-normalization"
+    "original-type transformer-pool no-spm-decode embedding-normalization"
 )
 
 
@@ -195,7 +195,7 @@ def _tokenizers(directory: Path, rows: tuple[int, int]) -> tuple[tuple[Order, Or
     orders, sides = [], []
     for number, path in enumerate(spm):
         found = read_pieces(path)
-        tokens = _pieces(found) if tables is None else _table(tables[number], rows[number])
+        tokens = dict(enumerate(found.pieces)) if tables is None else _table(tables[number], rows[number])
         size, where = rows[number], path if tables is None else tables[number]
         if max(tokens) >= size:
             raise ModelError("the vocabulary is larger than the model's", file=where, expected=size, found=len(tokens))
@@ -217,10 +217,6 @@ def _both(directory: Path, pattern: str, *names: str) -> list[Path]:
         expected = f"one file {pattern} for both sides, or two"
         raise ModelError("the vocabularies are not clear", file=directory, expected=expected, found=len(found))
     return found * 2 if len(found) == 1 else found
-
-
-def _pieces(found: ForeignPieces) -> dict[int, str]:
-    return dict(enumerate(found.pieces))
 
 
 def _table(path: Path, size: int) -> dict[int, str]:

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.errors import DataError, ModelError
-from dragoman.files import opened
+from dragoman.errors import DataError
 from dragoman.text.piece_tokenizer import PieceKind
+from dragoman.text.protobuf import contents, fields
+from dragoman.text.tokenizer import read_saved
 
 MAX_BYTES = 64 << 20
 SECONDS = 20
@@ -49,13 +50,9 @@ def read_pieces(path: Path) -> ForeignPieces:
     Raises:
         DataError: it is missing, too large, none, breaks the library, or is of words or characters.
     """
-    try:
-        with opened(path) as stream:
-            model = stream.read(MAX_BYTES + 1)
-    except ModelError as error:
-        raise DataError("cannot read the SentencePiece model", file=path, found=error.found or error.message) from error
-    if not model or len(model) > MAX_BYTES:
-        raise DataError("not a SentencePiece model", file=path, expected=f"1 to {MAX_BYTES} bytes", found=len(model))
+    model = read_saved(path, MAX_BYTES, "SentencePiece model")
+    if not model:
+        raise DataError("not a SentencePiece model", file=path, found="an empty file")
     kind = _kind(model)
     if kind is None:
         raise DataError("not a SentencePiece model that can be taken", file=path, expected="one of kind unigram or BPE")
@@ -74,41 +71,9 @@ def read_pieces(path: Path) -> ForeignPieces:
 def _kind(model: bytes) -> PieceKind | None:
     """What `trainer_spec` (field 2 of the serialised model) says in its field 3; unigram where it says nothing."""
     found = 1
-    for field, value in _fields(model):
-        if field == 2 and isinstance(value, bytes):
-            for inner, number in _fields(value):
-                if inner == 3 and isinstance(number, int):
-                    found = number
+    for trainer in contents(model, 2):
+        for number, value in fields(trainer):
+            if number == 3 and isinstance(value, int):
+                found = value
     kinds: dict[int, PieceKind] = {1: "unigram", 2: "bpe"}
     return kinds.get(found)
-
-
-def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """The fields of a serialised protobuf message, as far as they can be read; those of fixed width are left out."""
-    found: list[tuple[int, int | bytes]] = []
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        kind = key & 7
-        if kind == 0:
-            number, place = _varint(message, place)
-            found.append((key >> 3, number))
-        elif kind == 2:
-            size, place = _varint(message, place)
-            found.append((key >> 3, message[place : place + size]))
-            place += size
-        elif kind in (1, 5):
-            place += 8 if kind == 1 else 4
-        else:
-            break
-    return found
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while place < len(message) and shift < 64:
-        byte = message[place]
-        value, shift, place = value | (byte & 127) << shift, shift + 7, place + 1
-        if byte < 128:
-            break
-    return value, place

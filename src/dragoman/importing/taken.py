@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.config import DecodingConfig, ModelConfig
+from dragoman.directories import check_new, prepared, put
 from dragoman.errors import ConfigError, ModelError
-from dragoman.files import make_directory, remove, temporary_sibling, written_as
 from dragoman.models.blueprint import places
 from dragoman.models.description import Languages, load_tokenizers, save_config, save_tokenizers
 from dragoman.models.draft import blueprint_of
@@ -52,31 +50,19 @@ def write_run(taken: Taken, out: Path) -> None:
         ModelError: weights do not fit the settings.
         SaveError: a file cannot be written.
     """
-    if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    check_new(out)
     try:
         config = ModelConfig.from_dict(dict(taken.model))
         decoding = DecodingConfig.from_dict(dict(taken.decoding))
     except ConfigError as error:
         raise ModelError("these settings make no model", file=taken.file, found=error) from error
     state = _fitting(taken, config)
-    make_directory(out.absolute().parent)
-    temporary = temporary_sibling(out.absolute())
-    with suppress(FileNotFoundError):
-        remove(temporary)  # of a process of the same number that was killed
-    try:
-        with written_as(temporary, out):
-            temporary.mkdir()
-            save_config(temporary, config, decoding, Languages.from_dict(dict(taken.languages)))
-            save_weights(temporary, state)
-            save_tokenizers(temporary, taken.tokenizers)
-            load_tokenizers(temporary, config)
-        with suppress(FileNotFoundError):
-            out.rmdir()  # empty, or it was refused
-        os.rename(temporary, out)
-    finally:
-        with suppress(FileNotFoundError):
-            remove(temporary)
+    with prepared(out) as made:
+        save_config(made, config, decoding, Languages.from_dict(dict(taken.languages)))
+        save_weights(made, state)
+        save_tokenizers(made, taken.tokenizers)
+        load_tokenizers(made, config)
+        put(made, out)
 
 
 def _fitting(taken: Taken, config: ModelConfig) -> dict[str, Tensor]:

@@ -1,9 +1,6 @@
-"""Encoder-decoders of Hugging Face transformers that are built like BART: MarianMT first.
+"""MarianMT of Hugging Face transformers, and what its kin there share with it.
 
-| family | norm | positions | scale | starts with | tokens |
-|---|---|---|---|---|---|
-| MarianMT | post | sines, then cosines | `scale_embedding` | `<pad>` | `source.spm`, `target.spm`, `vocab.json` |
-
+Norms stand after the sub-layers; of the positions all sines come before all cosines; outputs begin with `<pad>`.
 What would compute something else is refused by its name: other values of the settings below, and any that is not known.
 """
 
@@ -83,8 +80,8 @@ def take_marian(directory: Path, *, target_language: str | None = None, unpickle
     )  # fmt: skip
 
 
-def layer_names() -> Names:
-    """Return how these models name what is in a layer."""
+def _layer_names() -> Names:
+    """How these models name what is in a layer."""
     projections = ("q_proj", "k_proj", "v_proj", "out_proj")
     return Names(
         [f".self_attn.{one}" for one in projections],
@@ -128,7 +125,7 @@ def take_layers(given: Given, model: dict[str, Any], sizes: tuple[Sizes, Sizes])
     found: dict[str, Tensor] = {}
     for stack, size in zip(STACKS, sizes, strict=True):
         end = f"model.{stack}.layer_norm" if model.get("norm") == "pre" else None
-        found |= take_stack(given, stack, f"model.{stack}.layers.{{}}", layer_names(), size, end=end)
+        found |= take_stack(given, stack, f"model.{stack}.layers.{{}}", _layer_names(), size, end=end)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -164,6 +164,18 @@ def shown_watch(found: Sequence[Hypothesis], watches: Sequence[Watch]) -> Watch:
     """Return the search that found what is written: not the first one, if that went in circles."""
     best = found[0].tokens
     return next((one for one in watches if best in [other.tokens for other in one.found]), watches[0])
+
+
+def told_events(events: Iterable[Event]) -> list[Event]:
+    """Return the candidates that are worth a line: of those that a step prunes the best alone."""
+    told: list[Event] = []
+    pruned: set[int] = set()
+    for event in events:
+        if event.fate != "pruned" or event.step not in pruned:
+            told.append(event)
+        if event.fate == "pruned":
+            pruned.add(event.step)
+    return told
 
 
 def with_pieces(events: Sequence[Event], tokenizer: Tokenizer) -> tuple[Event, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dragoman.inspection.beam_events import Event
+from dragoman.inspection.beam_events import Event, told_events
 from dragoman.inspection.tables import folded_chinese, number, table
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.words import say, shown
@@ -37,13 +37,8 @@ def beam_lines(trace: Trace) -> Iterator[str]:
     pieces: dict[str | None, list[str]] = {None: []}
     rows = [["", "", say("after"), "", "log P", say("sum"), say("score"), "", say("why")]]
     reasons: dict[str, str] = {}
-    pruned: set[int] = set()
-    for event in trace.beam:
+    for event in told_events(trace.beam):
         path = pieces[event.id] = [*pieces[event.parent], shown(event.piece)]
-        if event.fate == "pruned":
-            if event.step in pruned:
-                continue
-            pruned.add(event.step)
         told = " ".join([*(["…"] if len(path) > _PATH else []), *path[-_PATH:]])
         letter = reasons.setdefault(event.why, _LETTERS[len(reasons) % len(_LETTERS)])
         begin = [event.id, _FATES[event.fate], event.parent or "", told]

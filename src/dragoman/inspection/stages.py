@@ -57,6 +57,7 @@ class _Scene:
     seen: dict[str, Call] = field(default_factory=dict)
 
     def tell(self, call: Call) -> Iterator[Stage]:
+        """Return the stages of one call; none of what is no stage."""
         last = call.path.rpartition(".")[2]
         for part, make in _BY_NAME.items():
             if last == part:
@@ -237,10 +238,11 @@ def _norm(scene: _Scene, call: Call) -> Iterator[Stage]:
 
 def _normed(stage: Stage, norm: Call) -> Stage:
     """A stage that a norm has made, with what the norm was given."""
-    if getattr(norm.module, "eps", None) is None:  # what ends a stack may be no norm
+    eps = getattr(norm.module, "eps", None)
+    if eps is None:  # what ends a stack may be no norm
         return stage
     given = None if norm.given is None or norm.given.is_meta else norm.given.detach().cpu()
-    return replace(stage, given=given, module=norm.path, eps=getattr(norm.module, "eps", None))
+    return replace(stage, given=given, module=norm.path, eps=eps)
 
 
 def _residual(scene: _Scene, call: Call) -> Iterator[Stage]:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from dragoman.canvas import INK, LINES, QUIET
+from dragoman.inspection.beam_events import told_events
 from dragoman.inspection.facts import Step
 from dragoman.inspection.sketch import Box, Line, Sketch, Words, width_of
 from dragoman.inspection.stage import Stage
@@ -218,13 +219,7 @@ def beam_sketch(trace: Trace) -> Sketch:
     Args:
         trace: of a beam search.
     """
-    shown, pruned = [], set()
-    for event in trace.beam:
-        if event.fate == "pruned":
-            if event.step in pruned:
-                continue
-            pruned.add(event.step)
-        shown.append(event)
+    shown = told_events(trace.beam)
     steps = min(max(event.step for event in shown), 12)
     shown = [event for event in shown if event.step <= steps]
     most = max(sum(event.step == step for event in shown) for step in range(1, steps + 1))

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dragoman.inspector.conventions import LEAST
 from dragoman.inspector.record import Inspection
 from dragoman.translation import Translator
-
-# Differences of sums in another order are below it.
-LEAST = 1e-5
 
 
 def name_of(against: Translator | str | Path) -> str:

@@ -40,6 +40,8 @@ class Convention:
     first: int = 0
 
 
+# Differences of sums in another order are below it.
+LEAST = 1e-5
 CONVENTIONS = {
     "annotated": Convention(post=False, norm=StdNorm, eps=1e-6),
     "jadore": Convention(post=True, eps=1e-6),
@@ -107,7 +109,7 @@ class Difference:
     largest: float | None
 
 
-def differences(one: Inspection, other: Inspection, *, least: float = 1e-5) -> Iterable[Difference]:
+def differences(one: Inspection, other: Inspection, *, least: float = LEAST) -> Iterable[Difference]:
     """Yield the stages of a record whose numbers are not those of another one, in the order of computation.
 
     Args:

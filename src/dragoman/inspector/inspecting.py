@@ -102,78 +102,73 @@ def inspect(
         ModelError: there is no model, or it is damaged.
     """
     _check_length(max_length)
-    names = ("beam_size", "length_penalty", "length_penalty_formula", "max_length")
-    given = zip(names, (beam_size, length_penalty, length_penalty_formula, max_length), strict=True)
-    options = tuple((name, value) for name, value in given if value is not None)
+    options = _given(beam_size=beam_size, length_penalty=length_penalty, length_penalty_formula=length_penalty_formula,
+                     max_length=max_length)  # fmt: skip
     off = tuple((name, int(head)) for name, head in heads_off)
-    changes = Changes(off, causal_mask, padding_mask, convention, precision)
-    question = Question(text, _ids(target), _ids(prefix), beside, changes, options, views)
-    return _with_presets(_opened(model, device), question, against, presets=presets, device=device)
+    question = Question(text, _ids(target), _ids(prefix), beside,
+                        Changes(off, causal_mask, padding_mask, convention, precision), options, views)  # fmt: skip
+    model = opened(model, device)
+    found = _inspected(model, question, device)
+    found = found if against is None else _beside(found, model, question, against, device)
+    return _with_presets(found, model, question, device) if presets and isinstance(model, Translator) else found
 
 
-def _opened(model: Translator | str | Path, device: str) -> Translator | Path:
+def opened(model: Translator | str | Path, device: str) -> Translator | Path:
+    """Return an encoder-decoder opened so that one can look into it, and the directory of a model of another family.
+
+    Args:
+        model: a run or model directory, or a translator.
+        device: where a directory's model runs.
+
+    Raises:
+        ModelError: there is no model, or it is damaged.
+    """
     if isinstance(model, Translator):
         return model
     path = Path(model)
-    return (
-        Translator.from_pretrained(path, device=device, engine="module") if family_of(path) == "transformer" else path
-    )
+    if family_of(path) != "transformer":
+        return path
+    return Translator.from_pretrained(path, device=device, engine="module")
 
 
-def _with_presets(
-    model: Translator | Path,
-    question: Question,
-    against: Translator | str | Path | None,
-    *,
-    presets: bool,
-    device: str,
+def _beside(
+    found: Inspection, model: Translator | Path, question: Question, against: Translator | str | Path, device: str
 ) -> Inspection:
-    found = inspected(model, question, against, device=device)
-    if not presets or not isinstance(model, Translator):
-        return found
-    asked = preset_questions(question, found)
-    return replace(found, presets={name: inspected(model, one, None) for name, one in asked})
-
-
-def inspected(
-    model: Translator | str | Path, question: Question, against: Translator | str | Path | None, *, device: str = "auto"
-) -> Inspection:
-    """Return the record of what was asked, with what it is set beside, if anything is.
-
-    Raises:
-        DragomanError: as `inspect`.
-    """
-    found = _inspected(model, question, device)
-    if against is None:
-        return found
+    """The record with what it is set beside."""
     other, asked = other_of(model, question, against)
-    other = _opened(other, device)
+    other = opened(other, device)
 
     def ask(target: tuple[int, ...] | None) -> Inspection:
         return _inspected(other, replace(asked, target=target, views=False), device)
 
-    record = {**found.record, "against": compared(found, ask, name_of(against))}
-    return Inspection(record, found.arrays)
+    return replace(found, record={**found.record, "against": compared(found, ask, name_of(against))})
 
 
-def _inspected(model: Translator | str | Path, question: Question, device: str) -> Inspection:
-    model = _opened(model, device)
+def _with_presets(found: Inspection, model: Translator, question: Question, device: str) -> Inspection:
+    asked = preset_questions(question, found)
+    return replace(found, presets={name: _inspected(model, one, device) for name, one in asked})
+
+
+def _inspected(model: Translator | Path, question: Question, device: str) -> Inspection:
     if isinstance(model, Translator):
         model.tokenizers.check_reads()
         path = None if model.opened is None else model.opened.directories[0]
         return _finished(*_Translation.of(model, question).record(), path)
-    path = model
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
-        raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(path)} model")
+        raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(model)} model")
     made = inspect_text(
-        path, question.text, question.changes, dict(question.options), views=question.views, device=device
+        model, question.text, question.changes, dict(question.options), views=question.views, device=device
     )
-    return _finished(*made, path)
+    return _finished(*made, model)
 
 
 def _ids(given: str | Sequence[int] | None) -> Any:
     """A text as it is, ids as a tuple."""
     return given if given is None or isinstance(given, str) else tuple(given)
+
+
+def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+    return tuple((name, value) for name, value in options.items() if value is not None)
 
 
 def _check_length(length: int | None) -> None:
@@ -205,6 +200,7 @@ class _Translation:
 
     @classmethod
     def of(cls, translator: Translator, question: Question) -> _Translation:
+        """Return what is asked of a translator, checked, with the search for it."""
         if len(translator.transformers) > 1:
             raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
         twin = Translator(
@@ -250,6 +246,7 @@ class _Translation:
         return list(target)
 
     def record(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the record of an encoder-decoder, and its arrays."""
         tokenizer, model = self.translator.tokenizers.target, self.translator.transformers[0]
         mates = tuple(shown_request(self.plan.request(mate)) for mate in self.mates)
         found, watches = watched_plan(self.plan, self.request, mates)
@@ -283,7 +280,9 @@ class _Translation:
             },
             "text": self.question.text,
             "search": search_facts(self.request, search_name(self.options), self.plan.right_to_left_share),
-            "what_if": _what_if(self.question, self.request.prefix),
+            "what_if": {
+                "prefix": list(self.request.prefix), "beside": self.question.beside, **self.question.changes.to_dict(),
+            },
             "source": {**source, "truncated": False, "padding": len(padding)},
             "output": text_facts(tokenizer, tokenizer.decode(written), frame_target(written)[1:]),
             "decoder_input": text_facts(tokenizer, self._target if forced else tokenizer.decode(written), shown[:-1]),
@@ -348,16 +347,3 @@ class _Translation:
         kind, sentence = verdict_of(ranking, greedy=self.options.beam_size == 1)
         text = text_facts(tokenizer, self._target, framed[1:])
         return {**by, "reference": {**text, "steps": told}, "verdict": {"kind": kind, "text": sentence}}
-
-
-def _what_if(question: Question, prefix: Sequence[int]) -> dict[str, Any]:
-    """What was changed, so that the same can be asked again."""
-    return {
-        "prefix": list(prefix),
-        "heads_off": [list(one) for one in question.changes.heads],
-        "causal_mask": question.changes.causal,
-        "padding_mask": question.changes.padding,
-        "convention": question.changes.convention,
-        "precision": question.changes.precision,
-        "beside": question.beside,
-    }

@@ -61,11 +61,7 @@ def inspect_text(
     """
     loaded = load_language_model(path, device=device)
     common: dict[str, Any] = {"reference": None, "verdict": None, "text": text}
-    common["what_if"] = {
-        "prefix": [], "heads_off": [list(one) for one in changes.heads], "causal_mask": changes.causal,
-        "padding_mask": changes.padding, "beside": None,
-        "convention": changes.convention, "precision": changes.precision,
-    }  # fmt: skip
+    common["what_if"] = {"prefix": [], "beside": None, **changes.to_dict()}
     if isinstance(loaded.model, MaskedLM):
         if options:
             raise ConfigError("a masked model fills gaps without a search", hint="leave out beam size and length")

@@ -87,7 +87,7 @@ def _other(preset: Inspection, found: Inspection) -> list[str]:
 def _numbers(found: Inspection, names: list[str]) -> bytes:
     """Arrays as a safetensors file, matrices of parameters in half precision: a quarter of all bytes is saved by it."""
     levels = found.record["arrays"]
-    shared = {name for node in found.record.get("graph", {}).get("nodes", ()) for name in node["parameters"]}
+    shared = found.parameters()
     values = {name: found.arrays[name] for name in dict.fromkeys(names)}
     for name, value in values.items():
         if levels[name]["level"] == ALL and name in shared and value.dtype == np.float32:

@@ -53,6 +53,10 @@ class Inspection:
         """Return the names of the arrays up to a level: 1 of the first view, 2 with operands, 3 all."""
         return [name for name, told in self.record["arrays"].items() if told["level"] <= level]
 
+    def parameters(self) -> set[str]:
+        """Return the names of the arrays that are parameters of the model, and no numbers of this text."""
+        return {name for node in self.record["graph"]["nodes"] for name in node["parameters"]}
+
     def json(self) -> str:
         """Return the record as JSON."""
         return json.dumps(self.record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

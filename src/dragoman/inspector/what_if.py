@@ -40,6 +40,13 @@ class Changes:
     convention: str | None = None
     precision: str = "float32"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for a record."""
+        return {
+            "heads_off": [list(one) for one in self.heads], "causal_mask": self.causal, "padding_mask": self.padding,
+            "convention": self.convention, "precision": self.precision,
+        }  # fmt: skip
+
 
 def changed_model(model: M, changes: Changes) -> M:
     """Return a model of the same weights, which are shared, that nobody else observes, and that is changed.

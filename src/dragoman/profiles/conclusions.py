@@ -36,20 +36,21 @@ def concluding(
     """
 
     def made(load: Callable[P, T]) -> Callable[P, T]:
+        """Return the loader, which now says that."""
         signature = inspect.signature(load)
 
-        @functools.wraps(load)
-        def concluded(*args: P.args, **options: P.kwargs) -> T:
+        @functools.wraps(load)  # signature and docstring stay the loader's
+        def concluded(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                given = signature.bind(*args, **options)
+                given = signature.bind(*args, **kwargs)
             except TypeError:
-                return load(*args, **options)  # which says what is missing
+                return load(*args, **kwargs)  # which says what is missing
             given.apply_defaults()
             state = given.arguments["state"]
             if why := _not_a_state(state):
                 raise ModelError(f"{_system(load)}: {why}")
             try:
-                return load(*args, **options)
+                return load(*args, **kwargs)
             except ModelError as error:
                 why = _wrapped(state, load, given) or _other_option(load, given, choices or {})
                 raise ModelError(_shortened(error.message, why), expected=error.expected, found=error.found,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman.archive import ENDING, unpacked, write_archive
+from dragoman.directories import check_new, prepared, put
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError
-from dragoman.files import make_directory, opened, remove, temporary_sibling, written_as
+from dragoman.files import opened
 from dragoman.language import load_language_model
 from dragoman.language.loading import family_of
 from dragoman.markov.files import SETTINGS, TENSORS
@@ -77,26 +77,14 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
         SaveError: a file cannot be written.
     """
     source, out = Path(model), Path(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+    check_new(out)
     names = [*needed_files(source), *(name for name in (CARD, *_PICTURES) if (source / name).exists())]
-    make_directory(out.absolute().parent)
-    temporary = temporary_sibling(out.absolute())
-    with suppress(FileNotFoundError):
-        remove(temporary)  # of a process of the same number that was killed
-    try:
-        with written_as(temporary, out):
-            temporary.mkdir()
-            for name in names:
-                with opened(source / name) as file, (temporary / name).open("xb") as copy:
-                    shutil.copyfileobj(file, copy, 1 << 20)
-        _try(temporary)
-        with suppress(FileNotFoundError):
-            out.rmdir()  # empty, or it was refused
-        os.rename(temporary, out)
-    finally:
-        with suppress(FileNotFoundError):
-            remove(temporary)
+    with prepared(out) as made:
+        for name in names:
+            with opened(source / name) as file, (made / name).open("xb") as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+        _try(made)
+        put(made, out)
     return Bundle(out, {name: (out / name).stat().st_size for name in names})
 
 
@@ -117,17 +105,12 @@ def pack(model: str | Path, out: str | Path) -> Bundle:
     if out.suffix != ENDING or os.path.lexists(out):
         expected = f"a new file whose name ends in {ENDING}"
         raise ConfigError("a model cannot be packed there", file=out, expected=expected)
-    names = [*needed_files(source), *(name for name in (CARD,) if (source / name).exists())]
-    make_directory(out.absolute().parent)
-    temporary = temporary_sibling(out.absolute()).with_suffix(ENDING)
-    try:
-        with written_as(temporary, out):
-            write_archive(temporary, {name: source / name for name in names})
-        _try(unpacked(temporary))
-        os.rename(temporary, out)
-    finally:
-        with suppress(FileNotFoundError):
-            remove(temporary)
+    names = [*needed_files(source), *([CARD] if (source / CARD).exists() else [])]
+    with prepared(out) as folder:
+        made = folder / out.name
+        write_archive(made, {name: source / name for name in names})
+        _try(unpacked(made))
+        os.rename(made, out)
     return Bundle(out, {name: (source / name).stat().st_size for name in names})
 
 

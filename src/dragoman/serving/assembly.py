@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.serving.context import Context
@@ -23,18 +22,13 @@ from dragoman.serving.keys import Keys
 from dragoman.serving.libretranslate import add_libretranslate
 from dragoman.serving.metrics import MEDIA_TYPE, Metrics
 from dragoman.serving.own import add_own
+from dragoman.serving.pages import INSPECTOR, TRANSLATION, page_files
 from dragoman.serving.registry import Registry
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings, make_settings
 from dragoman.serving.traces import Directories, Served
 
-PAGE = Path(__file__).parent / "page"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-)
 AFTER_PAGE = 1.5  # seconds in which the page is fetched; loading PyTorch would keep it waiting
-MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None) -> Guard:
@@ -172,14 +166,8 @@ def _add_state(app: FastAPI, context: Context, guard: Guard) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    """The page, and the description of the interfaces as a page; with a policy that lets nothing else in."""
-    files: dict[str, Any] = {path.name: path for path in PAGE.glob("*.*") if path.suffix in MEDIA_TYPES}
-
-    def answer(name: str) -> Response:
-        if name not in files:
-            raise RequestError(404, "no_file", "there is no such file")
-        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
-        return FileResponse(files[name], media_type=MEDIA_TYPES[files[name].suffix], headers=headers)
+    """The page, and the description of the interfaces as a page; under the policy of all pages."""
+    answer = page_files(TRANSLATION, INSPECTOR / "base.css")
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:

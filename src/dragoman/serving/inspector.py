@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import FailFast, Field
 
 from dragoman.serving.context import Context, clean, notes_of, parsed, read_fields
 from dragoman.serving.faults import RequestError
 from dragoman.serving.keys import Key
 from dragoman.serving.own import Asked, Name
+from dragoman.serving.pages import INSPECTOR, page_files
 from dragoman.serving.replies import described
 from dragoman.serving.traces import Subjects, Traces
 
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     from dragoman.translation import Translator
 
 PATH = "/inspect"
-FILES = Path(__file__).parents[1] / "inspector" / "page"
-MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "font-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-)
 BYTES = "application/octet-stream"
 MOST_PIECES = 256
 MOST_NAMES = 2_000
@@ -119,6 +114,7 @@ def add_inspector(app: FastAPI, context: Context, subjects: Subjects, example: s
     _add_files(app)
 
 
+# As the inspector has them, which would bring PyTorch before anybody asks for a trace.
 SYSTEMS = ("greedy", "int8", "annotated", "jadore", "lsdefine", "d2l", "marian")
 
 
@@ -176,8 +172,8 @@ def _head(told: str) -> tuple[str, int]:
 
 
 def _add_files(app: FastAPI) -> None:
-    """The page's files, with a policy that lets nothing else in."""
-    files = {path.name: path for path in FILES.glob("*.*") if path.suffix in MEDIA_TYPES}
+    """The page's files, under the policy of all pages."""
+    answer = page_files(INSPECTOR)
 
     @app.get(PATH, include_in_schema=False)
     async def home() -> Response:
@@ -190,9 +186,3 @@ def _add_files(app: FastAPI) -> None:
     @app.get(f"{PATH}/{{name}}", include_in_schema=False)
     async def file(name: str) -> Response:
         return answer(name)
-
-    def answer(name: str) -> Response:
-        if name not in files:
-            raise RequestError(404, "no_file", "there is no such file")
-        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
-        return FileResponse(files[name], media_type=MEDIA_TYPES[files[name].suffix], headers=headers)

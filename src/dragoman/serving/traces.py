@@ -134,12 +134,9 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _open(path: Path, device: str) -> Translator | Path:
-    from dragoman.language.loading import family_of
-    from dragoman.translation import Translator
+    from dragoman.inspector.inspecting import opened  # brings PyTorch
 
-    if family_of(path) != "transformer":
-        return path
-    return Translator.from_pretrained(path, device=device, engine="module")
+    return opened(path, device)
 
 
 @dataclass(frozen=True)
@@ -226,7 +223,7 @@ async def _called(hold: Callable[[], contextlib.AbstractAsyncContextManager[Call
 
 def own_bytes(found: Inspection) -> int:
     """Return the memory of a trace without the model's parameters, which it shares with the model."""
-    shared = {name for node in found.record["graph"]["nodes"] for name in node["parameters"]}
+    shared = found.parameters()
     return 4 * len(found.record["text"]) + sum(
         values.nbytes for name, values in found.arrays.items() if name not in shared
     )

@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dragoman.errors import DataError, ModelError
-from dragoman.files import json_text, opened, write_bytes
-from dragoman.text.tokenizer import SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds
+from dragoman.errors import DataError
+from dragoman.files import json_text, write_bytes
+from dragoman.text.tokenizer import SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, read_saved
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -124,10 +124,6 @@ class PieceTokenizer(SpecialIds):
         """Return the piece of each id."""
         return [self._tokens[number] for number in ids]
 
-    def with_begin(self, begin: Sequence[str]) -> PieceTokenizer:
-        """Return the same tokenizer with other marks that texts begin with."""
-        return PieceTokenizer(self.kind, self._tokens, self._model, marks=self.marks, begin=begin, name=self._name)
-
     def resampled(self, rows: Sequence[Sequence[int]], *, amount: float, seed: int) -> list[list[int]]:
         """Return the texts of some rows cut anew, as `SentencePieceTokenizer.resampled` does."""
         import sentencepiece
@@ -166,7 +162,7 @@ class PieceTokenizer(SpecialIds):
         if kind not in get_args(PieceKind):
             raise DataError("unknown kind of tokenizer", file=path, expected="bpe or unigram", found=repr(kind)[:80])
         for name in ("tokens", "marks", "begin"):
-            check_tokens(tree[name], path, name)
+            _check_tokens(tree[name], path, name)
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
             expected, found = f"the first tokens are {' '.join(SPECIALS)}", repr(tokens[: len(SPECIALS)])[:80]
             raise DataError("a special token is missing", file=path, expected=expected, found=found)
@@ -179,12 +175,8 @@ class PieceTokenizer(SpecialIds):
         return cls(kind, tokens, data, marks=marks, begin=begin, name=path)
 
 
-def check_tokens(tokens: Any, path: str | Path, name: str = "tokens") -> None:
-    """Refuse what is not a list of distinct texts.
-
-    Raises:
-        DataError: says what is wrong, naming the file.
-    """
+def _check_tokens(tokens: Any, path: str | Path, name: str) -> None:
+    """Refuse what is not a list of distinct texts."""
     if not isinstance(tokens, list) or len(tokens) > MAX_ENTRIES:
         raise DataError(f"{name} is no list of tokens", file=path, expected=f"<= {MAX_ENTRIES} texts")
     for number, token in enumerate(tokens):
@@ -195,17 +187,9 @@ def check_tokens(tokens: Any, path: str | Path, name: str = "tokens") -> None:
 
 
 def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        with opened(Path(path)) as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except ModelError as error:
-        raise DataError("cannot read the tokenizer", file=path, found=error.found or error.message) from error
-    if (
-        len(data) > MAX_FILE_BYTES
-        or data.count(b"[") + data.count(b"{") > MAX_ENTRIES
-        or data.count(b",") > 2 * MAX_ENTRIES
-    ):
-        raise DataError("the tokenizer is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
+    data = read_saved(path, MAX_FILE_BYTES, "tokenizer")
+    if data.count(b"[") + data.count(b"{") > MAX_ENTRIES or data.count(b",") > 2 * MAX_ENTRIES:
+        raise DataError("the tokenizer has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")
     try:
         tree = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
-from dragoman.files import opened, write_bytes
+from dragoman.errors import ConfigError, DataError, DragomanError
+from dragoman.files import write_bytes
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
-from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
+from dragoman.text.protobuf import contents, field
+from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, read_saved, special_tokens
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 64 * 2**20
 # Specials and the 256 bytes: what every model has before its first character.
 BASE_ENTRIES = 4 + 256
+_USER_DEFINED = 4  # of SentencePiece.type
 # Training sees long lines in parts, so that SentencePiece skips none of them.
 _PART = 1000
 _PROBE = " \u2581\u732b,\uff0c  \u241b \ufb01 A\u030a</s>\t "
@@ -229,14 +231,7 @@ class SentencePieceTokenizer(SpecialIds):
         Raises:
             DataError: the file is missing, larger than 64 MiB, not a SentencePiece model, or not one trained here.
         """
-        try:
-            with opened(Path(path)) as stream:
-                model = stream.read(MAX_FILE_BYTES + 1)
-        except ModelError as error:
-            raise DataError("cannot read the tokenizer", file=path, found=error.found or error.message) from error
-        if len(model) > MAX_FILE_BYTES:
-            raise DataError("the SentencePiece model is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
-        return cls(model, name=path)
+        return cls(read_saved(path, MAX_FILE_BYTES, "tokenizer"), name=path)
 
 
 class _Parts(Iterator[str]):
@@ -280,30 +275,22 @@ def _unescaped(text: str) -> str:
 
 def _named(rule: Normalization) -> bytes:
     """What names the rule of a serialised model that it is appended to: protobuf merges it into `normalizer_spec`."""
-    name = rule.encode()
-    return b"\x1a" + bytes([len(name) + 2]) + b"\x0a" + bytes([len(name)]) + name
+    return field(3, field(1, rule))
 
 
 def _piece(text: str) -> bytes:
     """An entry, field 1 of a serialised model, to be appended to it: its text, the score 0, and that users made it."""
-    name = text.encode()
-    body = b"\x0a" + _length(len(name)) + name + b"\x15\0\0\0\0" + b"\x18\x04"
-    return b"\x0a" + _length(len(body)) + body
-
-
-def _length(value: int) -> bytes:
-    """A number as protobuf writes it."""
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + _length(value >> 7)
+    return field(1, field(1, text) + field(2, 0.0) + field(3, _USER_DEFINED))
 
 
 def _added(model: bytes, first: int) -> list[int]:
     """The ids from `first` on of entries that users made."""
-    return [i for i, entry in enumerate(_fields(model, 1)) if i >= first and entry.endswith(b"\x18\x04")]
+    return [i for i, entry in enumerate(contents(model, 1)) if i >= first and entry.endswith(field(3, _USER_DEFINED))]
 
 
 def _rule_of(model: bytes, file: str | Path) -> Normalization:
     """The last name of a rule in `normalizer_spec`, field 3 of a serialised model; its own field 1."""
-    names = [name for spec in _fields(model, 3) for name in _fields(spec, 1)]
+    names = [name for spec in contents(model, 3) for name in contents(spec, 1)]
     rule = names[-1].decode(errors="replace") if names else "identity"
     if rule in ("", "identity"):
         return "none"
@@ -312,30 +299,6 @@ def _rule_of(model: bytes, file: str | Path) -> Normalization:
             return known
     expected = ", ".join(("identity", *NORMALIZATIONS))
     raise DataError("the SentencePiece model normalises in an unknown way", file=file, expected=expected, found=rule)
-
-
-def _fields(message: bytes, wanted: int) -> Iterator[bytes]:
-    """The contents of one field of a serialised protobuf message that SentencePiece has parsed already."""
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        if key & 7 == 0:
-            _, place = _varint(message, place)
-            continue
-        size, place = _varint(message, place) if key & 7 == 2 else ({1: 8, 5: 4}.get(key & 7, len(message)), place)
-        if key == wanted << 3 | 2:
-            yield message[place : place + size]
-        place += size
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while place < len(message):
-        byte = message[place]
-        value, shift, place = value | (byte & 127) << shift, shift + 7, place + 1
-        if byte < 128:
-            break
-    return value, place
 
 
 def _is_bpe(processor: SentencePieceProcessor) -> bool:

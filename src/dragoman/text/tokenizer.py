@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError, ModelError
+from dragoman.files import read_whole
 from dragoman.sequences.source import MASK_ID, Specials
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
 from dragoman.text.normalization import Normalization, normalizer
@@ -118,6 +119,19 @@ class SpecialIds:
 def special_tokens(*, mask: bool) -> tuple[str, ...]:
     """Return the special tokens in id order."""
     return (*SPECIALS, MASK_TOKEN) if mask else SPECIALS
+
+
+def read_saved(path: str | Path, limit: int, what: str) -> bytes:
+    """Return what is in a file of a tokenizer, such as a `vocabulary`.
+
+    Raises:
+        DataError: it cannot be read, or has more than `limit` bytes.
+    """
+    try:
+        return read_whole(Path(path), limit, f"a {what}")
+    except ModelError as error:
+        found = error.found or error.message
+        raise DataError(f"cannot read the {what}", file=path, expected=error.expected, found=found) from error
 
 
 def check_symbols(symbols: Sequence[str]) -> None:

@@ -8,10 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from dragoman.errors import DataError, ModelError
-from dragoman.files import opened, write_bytes
+from dragoman.errors import DataError
+from dragoman.files import write_bytes
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
-from dragoman.text.tokenizer import MASK, MASK_TOKEN, SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, special_tokens
+from dragoman.text.tokenizer import (
+    MASK,
+    MASK_TOKEN,
+    SPECIALS,
+    UNK,
+    UNKNOWN_TEXT,
+    SpecialIds,
+    read_saved,
+    special_tokens,
+)
 
 FORMAT = 1
 MAX_FILE_BYTES = 16 * 2**20
@@ -163,13 +172,7 @@ def read_tokens(path: str | Path) -> dict[str, Any]:
     Raises:
         DataError: the file is missing, too large, not JSON, or names an entry twice.
     """
-    try:
-        with opened(Path(path)) as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except ModelError as error:
-        raise DataError("cannot read the vocabulary", file=path, found=error.found or error.message) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise DataError("the vocabulary is too large", file=path, expected=f"<= {MAX_FILE_BYTES} bytes")
+    data = read_saved(path, MAX_FILE_BYTES, "vocabulary")
     # Each takes far more memory than its sign in the file.
     if data.count(b"[") + data.count(b"{") > MAX_ENTRIES // 10 or data.count(b":") > MAX_ENTRIES:
         raise DataError("the vocabulary has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")

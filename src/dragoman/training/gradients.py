@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,12 @@ class Gradients:
         hidden = training_hidden(model)
         if settings.compile:
             hidden = torch.compile(partial(module_hidden, model), dynamic=True)
-        self._learner: nn.Module = BatchLoss(model, hidden, settings.ctc_weight or 0.0)
-        self._wrapped = world.size == 1
+        self._alone = BatchLoss(model, hidden, settings.ctc_weight or 0.0)
+
+    @cached_property
+    def _learner(self) -> nn.Module:
+        """What computes losses; of several processes, not before the first update: all must be ready to be wrapped."""
+        return self._alone if self.world.size == 1 else _summing(self._alone)
 
     def add(
         self, store: TokenStore, micro_batches: Sequence[np.ndarray], *, epoch: int, update: int, r_drop: float
@@ -74,8 +78,6 @@ class Gradients:
         Returns:
             The sums; their loss is NaN where not a single pair fits.
         """
-        if not self._wrapped:
-            self._learner, self._wrapped = _summing(self._learner), True
         parts = list(micro_batches)
         while parts:
             sums, failed = self._try(store, parts, (epoch, update), r_drop)
@@ -91,28 +93,28 @@ class Gradients:
     ) -> tuple[Sums, set[int]]:
         """The sums, and which micro-batches were too large for memory: if any, the gradients are worth nothing."""
         world, epoch = self.world, place[0]
-        numbers = list(range(world.rank, len(parts), world.size))
         # Who has nothing to do takes part in the sum over processes all the same, with a gradient of zero.
-        idle = not numbers
-        batches = [self.task.batch(store, parts[number], epoch).to(self.device) for number in numbers or [0]]
+        idle = world.rank >= len(parts)
+        numbers = [0] if idle else range(world.rank, len(parts), world.size)
+        batches = [self.task.batch(store, parts[number], epoch).to(self.device) for number in numbers]
         labels = round(world.total([0.0 if idle else float(sum(batch.target_tokens for batch in batches))])[0])
         failures = _Failures(world, self._learner)
         sums = accumulate_gradients(
-            self.model,
+            self._learner,
             batches,
             labels,
             smoothing=self.settings.label_smoothing or 0.0,
             r_drop=r_drop,
-            before=lambda own: seed_all(self.settings.seed, *place, (numbers or [0])[own], 0),
+            before=lambda own: seed_all(self.settings.seed, *place, numbers[own], 0),
             autocast=self._autocast,
-            learner=self._learner,
             weight=0.0 if idle else 1.0,
             attempt=failures.attempt,
         )
-        failed = {(numbers or [0])[own] for own in failures.found}
+        failed = {numbers[own] for own in failures.found}
         if failures.anywhere:
             return sums, set().union(*world.gather(failed))
-        return self._summed(sums), failed
+        everything = world.total([float(value) for value in vars(sums).values()])
+        return Sums.of(everything, updates=1), failed
 
     def _finish_sum(self, store: TokenStore, epoch: int) -> None:
         """Have PyTorch end the sum over processes that it expects after a forward pass, by adding zeros."""
@@ -122,12 +124,6 @@ class Gradients:
             with self._autocast():
                 loss = self._learner(batch, 0.0, 0.0).loss
             torch.autograd.backward(0.0 * loss)
-
-    def _summed(self, sums: Sums) -> Sums:
-        if self.world.size == 1:
-            return sums
-        values = [float(value) for value in vars(sums).values()]
-        return Sums.of(self.world.total(values), updates=1)
 
     def _smaller(self, parts: Sequence[np.ndarray], failed: set[int]) -> Iterator[np.ndarray]:
         for number, rows in enumerate(parts):

@@ -12,7 +12,7 @@ from pathlib import Path
 from dragoman.config import TrainConfig
 from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.data import Prepared
-from dragoman.distributed import ALONE
+from dragoman.distributed import ALONE, World
 from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
 from dragoman.training.averaging import ExponentialMovingAverage
@@ -37,6 +37,7 @@ class Judge:
         attempts: writes.
         average: of the weights; judged and kept in their place, if there is one.
         autocast: makes the context that chooses the precision.
+        world: the processes that share a validation; when the others have gone it is `ALONE`.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class Judge:
         attempts: Attempts,
         average: ExponentialMovingAverage | None,
         autocast: Callable[[], AbstractContextManager[object]],
+        world: World = ALONE,
     ) -> None:
         self.learner, self.model = learner, learner.model
         self.data, self.config, self.directory = data, config, directory
-        self.log, self.attempts, self.average, self.autocast = log, attempts, average, autocast
+        self.log, self.attempts, self.average, self.autocast, self.world = log, attempts, average, autocast, world
         self.metric = config.validation.metric or "loss"
         self.best: Validation | None = None  # of this start of the run
-        self.world = ALONE
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""

@@ -132,7 +132,7 @@ def _one_by_one(
 
 
 def accumulate_gradients(
-    model: Transformer | CausalLM | MaskedLM,
+    learner: nn.Module,
     batches: Sequence[Batch | TextBatch],
     labels: int,
     *,
@@ -140,27 +140,22 @@ def accumulate_gradients(
     r_drop: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    hidden: Hidden | None = None,
-    learner: nn.Module | None = None,
     weight: float = 1.0,
     attempt: Callable[..., LossSums | None] = _one_by_one,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
     Args:
-        model: of any family.
+        learner: a `BatchLoss`, perhaps wrapped so that gradients are summed over ranks.
         batches: the micro-batches that this rank runs.
         labels: labels of the whole update, over all its micro-batches and ranks.
         smoothing: of the labels.
         r_drop: weight of the agreement between two passes; 0 is one pass.
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
-        hidden: stands for `module_hidden`, e.g. compiled.
-        learner: stands for `BatchLoss(model, hidden)`: wrapped so that gradients are summed over ranks.
         weight: of the gradients; with 0 nothing is counted either.
         attempt: runs a micro-batch (its number, whether it is the last, forward, backward); None if that failed.
     """
-    learner = learner or BatchLoss(model, hidden)
     found: list[tuple[LossSums, Batch | TextBatch]] = []
     for micro, batch in enumerate(batches):
         last = micro == len(batches) - 1

@@ -82,8 +82,8 @@ class Trainer:
             log.line(f"warning: {note}")
         self.task, self.attempts = task_of(config), Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
-        self.judge = Judge(self.learner, data, config, directory, log, self.attempts, self.average, self.autocast)
-        self.judge.world = world
+        parts = (self.attempts, self.average, self.autocast, world)
+        self.judge = Judge(self.learner, data, config, directory, log, *parts)
         self.saved, self.asked = 0, False
         self.time: TimePlan | None = None
         self._told = self._began = 0.0

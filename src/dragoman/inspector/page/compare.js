@@ -1,7 +1,7 @@
 /* Two systems side by side: what they write, and the first stage at which their numbers part. */
 
 import { others, systemName } from "./ask.js";
-import { button, h, num, shown } from "./dom.js";
+import { bar, button, h, headings, num, shown } from "./dom.js";
 import { isLive } from "./live.js";
 import { set, state } from "./state.js";
 import { nameOf, t } from "./texts.js";
@@ -22,7 +22,7 @@ function outputs(trace, against) {
   const total = record.steps.reduce((sum, step) => sum + step.log_probability, 0);
   const row = (letter, name, search, text, sum) => h("tr", {}, h("th", { scope: "row" }, `${letter}: ${name}`), h("td", {}, search), h("td", { dir: "auto", class: "words" }, text), h("td", {}, num(sum)));
   return h("div", { class: "scroll" }, h("table", { id: "outputs" }, h("caption", {}, t("bothOutputs")),
-    h("tr", {}, [t("system"), t("search"), t("output"), t("sum")].map((name) => h("th", { scope: "col" }, name))),
+    headings([t("system"), t("search"), t("output"), t("sum")]),
     row("A", record.model.name, told(record.search.name), record.output.text, total), row("B", otherName(against), told(against.search), against.output.text, against.sum)));
 }
 
@@ -51,7 +51,7 @@ function opener(trace, told, node) {
 function stepRows(against) {
   const cell = (value) => (value === null ? "–" : num(value));
   return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, t("stepByStep")),
-    h("tr", {}, [t("stepLabel"), "A", t("logProbability"), "B", t("logProbability")].map((name) => h("th", { scope: "col" }, name))),
+    headings([t("stepLabel"), "A", t("logProbability"), "B", t("logProbability")]),
     against.steps.map((step) => h("tr", { class: step.one === step.other ? "" : "unsure" }, h("th", { scope: "row" }, `${step.t}`),
       h("td", {}, step.one === null ? "–" : shown(step.one)), h("td", {}, cell(step.log_probability)),
       h("td", {}, step.other === null ? "–" : shown(step.other)), h("td", {}, cell(step.other_log_probability))))));
@@ -60,18 +60,14 @@ function stepRows(against) {
 function stageRows(trace, against) {
   if (!against.stages.length) return null;
   const most = Math.max(LEAST, ...against.stages.map(({ largest }) => largest ?? 0));
-  const bar = (value) => {
-    const b = h("span", { class: "bar" });
-    b.style.width = `${value < LEAST ? 0 : Math.max(2, Math.round(110 * Math.log(value / LEAST) / Math.log(most / LEAST || 2)))}px`;
-    return b;
-  };
+  const wide = (value) => (value < LEAST ? 0 : Math.max(2, 110 * Math.log(value / LEAST) / Math.log(most / LEAST || 2)));
   const rows = against.stages.map((told) => h("tr", { class: told.stage === against.first ? "unsure" : "" },
     h("th", { scope: "row" }, opener(trace, told, trace.node(told.stage))), h("td", {}, told.largest === null ? t("otherShape") : num(told.largest, 5)),
-    h("td", {}, told.largest === null ? "–" : percentOf(told)), h("td", {}, told.one === null ? "–" : num(told.one, 4)), h("td", {}, told.other === null ? "–" : num(told.other, 4)), h("td", {}, bar(told.largest ?? 0))));
+    h("td", {}, told.largest === null ? "–" : percentOf(told)), h("td", {}, told.one === null ? "–" : num(told.one, 4)), h("td", {}, told.other === null ? "–" : num(told.other, 4)), h("td", {}, bar(wide(told.largest ?? 0)))));
   const only = [["only_one", "A"], ["only_other", "B"]].filter(([name]) => against[name].length)
     .map(([name, letter]) => h("p", { class: "note" }, t("onlyIn", letter, against[name].length), " ", h("code", {}, against[name].slice(0, 6).join(", ") + (against[name].length > 6 ? " …" : ""))));
   return h("section", {}, h("h2", {}, t("stageByStage")), h("p", { class: "note" }, t("sameInput")), only,
-    h("div", { class: "scroll" }, h("table", { id: "parted" }, h("tr", {}, [t("stage"), t("largestDifference"), t("ofSize"), "A", "B", ""].map((name) => h("th", { scope: "col" }, name))), rows)));
+    h("div", { class: "scroll" }, h("table", { id: "parted" }, headings([t("stage"), t("largestDifference"), t("ofSize"), "A", "B", ""]), rows)));
 }
 
 export function drawCompare(trace) {

@@ -20,6 +20,16 @@ export function button(text, act, more = {}) {
   return h("button", { type: "button", onclick: act, ...more }, text);
 }
 
+/** The first row of a table: what its columns are called. */
+export const headings = (names) => h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)));
+
+/** A bar of so many pixels. */
+export function bar(wide) {
+  const drawn = h("span", { class: "bar" });
+  drawn.style.width = `${Math.round(wide)}px`;
+  return drawn;
+}
+
 /** A number as one writes it: a true minus, no more digits than carry something. */
 export function num(value, digits = 4) {
   if (value === null || value === undefined) return "–";

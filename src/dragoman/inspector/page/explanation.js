@@ -1,6 +1,6 @@
 /* The chosen number, explained: its terms with the numbers in them, and whether the page comes to the same. */
 
-import { button, h, num } from "./dom.js";
+import { button, h, headings, num } from "./dom.js";
 import { t } from "./texts.js";
 
 const TOLERANCE = 1e-3;
@@ -19,7 +19,7 @@ function termTable({ title, one, other, names, most }) {
   }
   const caption = chosen.length < all.length ? t("rowTimes", chosen.length, all.length) : title;
   return h("div", { class: "scroll terms", tabindex: 0, role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption),
-    h("tr", {}, [t("term"), ...names, t("product")].map((name) => h("th", { scope: "col" }, name))), rows,
+    headings([t("term"), ...names, t("product")]), rows,
     h("tr", { class: "sum" }, h("th", { scope: "row", colspan: 3 }, t("sum")), h("td", {}, num(sum)))));
 }
 

@@ -9,10 +9,9 @@ const AHEAD = 6_000_000; // bytes that are fetched before anybody asks
 export const isLive = () => !document.getElementById("record") && /^https?:$/u.test(location.protocol);
 
 export class AskError extends Error {
-  constructor(status, { message, hint, code } = {}) {
+  constructor(status, { message, hint } = {}) {
     super(message ?? "");
     this.status = status;
-    this.code = code ?? "";
     this.hint = hint ?? "";
   }
 }

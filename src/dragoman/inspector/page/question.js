@@ -29,17 +29,19 @@ export function toggleHead(path, head) {
   set({ off: (isOff(path, head) ? others : [...others, one]).join(",") });
 }
 
+/** Changes that are one value each, as they are where nothing is changed. */
+const SINGLE = { target: "", forced: "", prefix: "", beside: "", convention: "", precision: "", causal: 1, padding: 1, beam: 0, against: "" };
+
 /** Everything that was changed, as {name, value?, undo}: the values that undo it. */
 export function changes() {
   const found = headsOff().map((one) => ({ name: "off", value: one, undo: { off: headsOff().filter((other) => other !== one).join(",") } }));
-  const plain = { target: "", forced: "", prefix: "", beside: "", convention: "", precision: "", causal: 1, padding: 1, beam: 0, against: "" };
-  for (const [name, start] of Object.entries(plain)) {
+  for (const [name, start] of Object.entries(SINGLE)) {
     if (state[name] !== start) found.push({ name, value: state[name], undo: { [name]: start } });
   }
   return found;
 }
 
-export const NOTHING = { target: "", forced: "", prefix: "", beside: "", convention: "", precision: "", causal: 1, padding: 1, beam: 0, off: "", against: "", length: 0, penalty: -1 };
+export const NOTHING = { ...SINGLE, off: "", length: 0, penalty: -1 };
 
 /** Ids from the beginning of the beam to a candidate, without the end. */
 export function pathIds(beam, event) {

@@ -2,9 +2,8 @@
 
 import { h, num, shown } from "./dom.js";
 import { shapeText } from "./labels.js";
-import { lang, t } from "./texts.js";
+import { say, t } from "./texts.js";
 
-const say = (en, zh) => (lang() === "zh" ? zh : en);
 const answers = new Map();
 
 /** Of another trace the answers are others. */

@@ -1,6 +1,6 @@
 /* The beam as a tree with every candidate, the greedy path over it, and what sampling would leave of a step. */
 
-import { button, h, num, percent, s, saveSvg, shown } from "./dom.js";
+import { bar, button, h, headings, num, percent, s, saveSvg, shown } from "./dom.js";
 import { isLive } from "./live.js";
 import { pathIds } from "./question.js";
 import { set, state } from "./state.js";
@@ -129,13 +129,12 @@ function samplingView(trace) {
   const control = (name, key, range) => h("label", {}, t(name), h("input", {
     type: "range", ...range, value: state[key], key: `control:${key}`, oninput: (event) => set({ [key]: Number(event.target.value) }),
   }), h("output", {}, num(state[key], key === "k" ? 0 : 2)));
-  const bar = (share) => { const b = h("span", { class: "bar" }); b.style.width = `${Math.round(120 * (share ?? 0))}px`; return b; };
   return h("section", {}, h("h2", {}, t("sampling", state.t)), h("div", { class: "row" },
     control("temperature", "temperature", { min: 0.1, max: 3, step: 0.05 }), control("topK", "k", { min: 0, max: 20, step: 1 }), control("topP", "p", { min: 0.05, max: 1, step: 0.05 })),
   h("p", { role: "status" }, t("left_n", left, order.length)),
-  h("div", { class: "scroll" }, h("table", {}, h("tr", {}, [t("piece"), t("logit"), t("before"), t("after"), ""].map((name) => h("th", { scope: "col" }, name))),
+  h("div", { class: "scroll" }, h("table", {}, headings([t("piece"), t("logit"), t("before"), t("after"), ""]),
     order.slice(0, 12).map((id, at) => h("tr", { class: at < left ? "" : "gone" }, h("th", { scope: "row" }, forcing(trace, id, shown(names.get(id) ?? `#${id}`))),
-      h("td", {}, num(logits[id])), h("td", {}, percent(before[at])), h("td", {}, after[at] === undefined ? "0" : percent(after[at])), h("td", {}, bar(after[at])))))));
+      h("td", {}, num(logits[id])), h("td", {}, percent(before[at])), h("td", {}, after[at] === undefined ? "0" : percent(after[at])), h("td", {}, bar(120 * (after[at] ?? 0))))))));
 }
 
 export function drawSearch(trace) {
@@ -144,7 +143,7 @@ export function drawSearch(trace) {
   const chosen = beam.events.find((event) => `beam:${event.id}` === state.stage);
   const picture = tree(beam, chosen);
   const best = h("div", { class: "scroll" }, h("table", {}, h("caption", {}, t("finalSet")),
-    h("tr", {}, [t("text"), t("sum"), t("length"), t("score")].map((name) => h("th", { scope: "col" }, name))),
+    headings([t("text"), t("sum"), t("length"), t("score")]),
     beam.final.map((row) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, row.text), h("td", {}, num(row.sum)), h("td", {}, `${row.length}`), h("td", {}, arithmetic(row))))));
   return [h("p", { class: "place" }, `${told(search.name)}: ${told(search.formula)}`),
     h("div", { class: "row" }, button(t("allCandidates"), () => set({ show: state.show ? 0 : 1 }), { "aria-pressed": String(Boolean(state.show)), key: "all" }),

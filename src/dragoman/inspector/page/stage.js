@@ -1,7 +1,7 @@
 /* One stage: its numbers, and the chosen one explained. Stages of an attention stand together, in the order of the formula. */
 
 import { entropyOf, explain, softmaxRow } from "./calc.js";
-import { button, h, num, shown } from "./dom.js";
+import { button, h, headings, num, shown } from "./dom.js";
 import { explanation } from "./explanation.js";
 import { switchButton } from "./heads.js";
 import { columnLabels, keyLabels, rowLabels, shapeText } from "./labels.js";
@@ -94,7 +94,7 @@ function logitsNote(trace) {
   const step = trace.steps[state.t - 1];
   if (!step) return h("p", {}, t("none"));
   return h("table", {}, h("caption", {}, t("step", step.t, trace.steps.length)),
-    h("tr", {}, [t("piece"), t("logit"), "exp(z − logΣexp)"].map((name) => h("th", { scope: "col" }, name))),
+    headings([t("piece"), t("logit"), "exp(z − logΣexp)"]),
     step.top.slice(0, 10).map(([, piece, logProbability]) => h("tr", {}, h("th", { scope: "row" }, shown(piece)),
       h("td", {}, num(logProbability + step.log_sum)), h("td", {}, num(Math.exp(logProbability), 5)))));
 }

@@ -11,12 +11,12 @@ function attentionNow(trace) {
   return paths[Math.min(state.layer, paths.length - 1)];
 }
 
-function view(trace, title, key, { array, rows, keys, first, head, path, mark }) {
+function view(trace, title, key, { value, rows, keys, first, path, mark }) {
   const labels = rowLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-2));
   const names = keyLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-1));
   return h("section", { class: rows > 4 ? "tile wide" : "tile" }, h("h3", {}, title), drawMatrix({
     name: title, key, scale: "share", rows: labels.slice(first, first + rows), cols: names.slice(0, keys),
-    value: (i, j) => trace.at(array, head, i, j), at: [mark, -1],
+    value, at: [mark, -1],
     hidden: (i, j) => { const why = trace.reason(path, first + i, j); return why && t(why); },
     choose: (row, col) => set({ view: "stage", stage: `${path}.weights`, row: first + row, col }), corner: "Q \\ K",
   }));
@@ -38,16 +38,18 @@ export function drawSteps(trace) {
   const cached = `steps.${now.t}.${path}.weights`;
   const prefix = `steps.${now.t}.prefix.${path}.weights`;
   const views = [];
+  const of = (array) => (i, j) => trace.at(array, head, i, j);
   if (trace.array(cached)) {
     const keys = trace.array(cached).shape.at(-1);
-    views.push(view(trace, t("cached"), "cached", { array: cached, rows: 1, keys, first: row, head, path, mark: 0 }));
+    views.push(view(trace, t("cached"), "cached", { value: of(cached), rows: 1, keys, first: row, path, mark: 0 }));
   } else views.push(h("section", { class: "tile" }, h("h3", {}, t("cached")), h("p", {}, t("notKept"))));
   if (trace.array(prefix)) {
     const [rows, keys] = trace.array(prefix).shape.slice(-2);
-    views.push(prefixView(trace, { array: prefix, path, head, rows, keys, row, total: row + 1 }));
+    const value = prefixValue(trace, { array: prefix, path, head, rows, row });
+    views.push(view(trace, t("prefix", row + 1), "prefix", { value, rows: row + 1, keys, first: 0, path, mark: row }));
   }
   const [rows, keys] = weights.shape.slice(-2);
-  views.push(view(trace, t("training"), "training", { array: `${path}.weights`, rows, keys, first: 0, head, path, mark: row }));
+  views.push(view(trace, t("training"), "training", { value: of(`${path}.weights`), rows, keys, first: 0, path, mark: row }));
   const { cached_parallel: one, prefix_parallel: other } = told.differences ?? {};
   const where = one && trace.node(one.stage) ? nameOf(trace.node(one.stage)) : one?.stage;
   return [slider, h("p", { class: "place" }, `${nameOf(trace.node(`${path}.weights`))}, ${t("headN", head + 1)}`),
@@ -56,13 +58,7 @@ export function drawSteps(trace) {
 }
 
 /** Of the prefix the record keeps its last row; the others are rows of the parallel pass. */
-function prefixView(trace, { array, path, head, rows, keys, row, total }) {
-  const names = keyLabels(trace, "tgt", keys);
-  const value = (i, j) => (rows >= total ? trace.at(array, head, i, j)
+function prefixValue(trace, { array, path, head, rows, row }) {
+  return (i, j) => (rows > row ? trace.at(array, head, i, j)
     : i === row ? trace.at(array, head, rows - 1, j) : trace.at(`${path}.weights`, head, i, j));
-  return h("section", { class: total > 4 ? "tile wide" : "tile" }, h("h3", {}, t("prefix", total)), drawMatrix({
-    name: t("prefix", total), key: "prefix", scale: "share", rows: rowLabels(trace, "tgt", trace.array(`${path}.weights`).shape.at(-2)).slice(0, total), cols: names,
-    value, at: [row, -1], corner: "Q \\ K", hidden: (i, j) => { const why = trace.reason(path, i, j); return why && t(why); },
-    choose: (i, col) => set({ view: "stage", stage: `${path}.weights`, row: i, col }),
-  }));
 }

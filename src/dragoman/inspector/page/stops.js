@@ -5,9 +5,7 @@ import { num, percent, shown } from "./dom.js";
 import { shapeText } from "./labels.js";
 import { isLive } from "./live.js";
 import { state } from "./state.js";
-import { lang, nameOf } from "./texts.js";
-
-const say = (en, zh) => (lang() === "zh" ? zh : en);
+import { nameOf, say } from "./texts.js";
 
 function meanEntropy(trace, path, root) {
   const rows = trace.node(`${path}.weights`).shape.at(-2);

@@ -16,11 +16,11 @@ const TEXTS = {
     one_hot: "one-hot rows", embed: "rows of the embedding", scale: "× √d_model", position: "position encoding", add: "sum",
     memory: "memory", output_norm: "decoder output", logits: "logits", softmax: "probabilities", choose: "choice",
     inner: "first linear map", activated: "activation", outer: "second linear map", embedding: "embedding + position",
-    reads: "reads {0} → writes {1}", looks: "{0} looks for", lookedAt: "is looked at", positionN: "{0} at {1}",
+    reads: "reads {0} → writes {1}",
     shape: "Shape", formula: "Formula", inputs: "Comes from", none: "nothing", cell: "The chosen number", pick: "Choose a cell to see how it is computed.",
     agrees: "✓ recomputed in this page: differs from the trace by {0}", parts: "✗ recomputed {0}, the trace says {1}",
     entersScores: "The positions of this model enter the scores: {0} is added to q·k.",
-    withRoot: "÷ √d_k", withoutRoot: "without ÷ √d_k", rootNote: "Without ÷ √d_k the scores are {0} times as large: the mean entropy of the rows falls from {1} to {2} nats, softmax all but picks one key.",
+    withoutRoot: "without ÷ √d_k", rootNote: "Without ÷ √d_k the scores are {0} times as large: the mean entropy of the rows falls from {1} to {2} nats, softmax all but picks one key.",
     dot: "q · k, term by term", term: "term", product: "product", sum: "sum", scaled: "÷ √d_k = ÷ {0}", maskOpen: "mask: this key may be seen",
     causal: "hidden: it lies in the future (causal mask)", padding: "hidden: padding, no piece of this text", masked: "hidden by the mask",
     exp: "exp(score − largest) = exp({0} − {1})", expSum: "sum over the keys that are seen", weight: "weight = exp ÷ sum",
@@ -50,7 +50,7 @@ const TEXTS = {
     stepByStep: "Step by step", stageByStage: "Stage by stage", sameInput: "Both at the same decoder input, the one of A; bars are logarithmic.", largestDifference: "largest difference", ofSize: "of the usual size", onlyIn: "Only in {0}, {1} stages:", chooseOther: "Choose what to set beside it.", noOther: "Nothing was set beside it: dragoman inspect … --against greedy, int8, marian or another model.",
     alibiAdds: "− slope × distance = − {0} × {1} (ALiBi)", relativeAdds: "a: the vector of distance {0} (relative positions), added to the key", clocksTurn: "By these angles each pair of columns of a query or key is turned (rotary); two that meet feel only the difference.", byDistance: "What each distance brings into the scores", alibiNote: "Minus the slope of the head times the distance: some heads look nearly everywhere, others at neighbours.", relativeNote: "A learned vector for each distance from query to key; its product with the query is added.",
     saveView: "Save view", typeReference: "Type a target above to compare one.",
-    halfPrecision: "parameters in this file are rounded to 16 bits", whereLikelier: "likelier is not better",
+    halfPrecision: "parameters in this file are rounded to 16 bits",
     stopN: "Stop {0} of {1}", next: "Next", back: "Back", answer: "Answer", show: "Show it", print: "Print", check: "Check", right: "Right: {0}", wrong: "No: it is {0}", result_n: "{0} of {1} right",
     turned: "then turned by the angle of its position (rotary)", headOff: "this head is switched off: 0", copyNumpy: "Copy as NumPy", copyLatex: "Copy as LaTeX", stages: "All stages", parameters: "{0} parameters", pictureName: "architecture", picked: "The 1 stands in column {0}: row {0} of the table is {1}.",
   },
@@ -67,11 +67,11 @@ const TEXTS = {
     one_hot: "独热向量", embed: "词向量表的行", scale: "× √d_model", position: "位置编码", add: "相加",
     memory: "编码器输出", output_norm: "解码器输出", logits: "logits（未归一化分数）", softmax: "概率", choose: "选词",
     inner: "第一次线性变换", activated: "激活函数", outer: "第二次线性变换", embedding: "词向量 + 位置编码",
-    reads: "读 {0} → 写 {1}", looks: "{0} 在看", lookedAt: "被看", positionN: "{1} 处的 {0}",
+    reads: "读 {0} → 写 {1}",
     shape: "形状", formula: "公式", inputs: "来自", none: "无", cell: "所选的数", pick: "点一个格子，看它怎样算出来。",
     agrees: "✓ 已在本页重算：与记录相差 {0}", parts: "✗ 重算得 {0}，记录为 {1}",
     entersScores: "此模型的位置信息进入分数：q·k 之外另加 {0}。",
-    withRoot: "÷ √d_k", withoutRoot: "不除以 √d_k", rootNote: "不除以 √d_k，分数放大 {0} 倍：各行平均熵由 {1} 降到 {2} 奈特，softmax 几乎只选一个键。",
+    withoutRoot: "不除以 √d_k", rootNote: "不除以 √d_k，分数放大 {0} 倍：各行平均熵由 {1} 降到 {2} 奈特，softmax 几乎只选一个键。",
     dot: "q · k，逐项相乘", term: "项", product: "乘积", sum: "和", scaled: "÷ √d_k = ÷ {0}", maskOpen: "掩码：此键可见",
     causal: "被遮：位于未来（因果掩码）", padding: "被遮：是填充，不是文中词元", masked: "被掩码遮住",
     exp: "exp(分数 − 最大值) = exp({0} − {1})", expSum: "对可见的键求和", weight: "权重 = exp ÷ 和",
@@ -101,7 +101,7 @@ const TEXTS = {
     stepByStep: "逐步对比", stageByStage: "逐阶段对比", sameInput: "两者的解码器输入相同，即 A 的输入；条形为对数尺度。", largestDifference: "最大差", ofSize: "占通常大小", onlyIn: "仅 {0} 有，共 {1} 个阶段：", chooseOther: "请选择对比对象。", noOther: "没有对比对象：dragoman inspect … --against greedy、int8、marian 或另一个模型。",
     alibiAdds: "− 斜率 × 距离 = − {0} × {1}（ALiBi）", relativeAdds: "a：距离 {0} 的向量（相对位置），加到键上", clocksTurn: "查询与键的每两列按此角度旋转（旋转位置编码）；两者相遇时只感到角度之差。", byDistance: "每个距离给分数带来什么", alibiNote: "头的斜率乘以距离再取负：有的头几乎看遍全句，有的只看邻近。", relativeNote: "从查询到键的每个距离有一个学得的向量，与查询的乘积加入分数。",
     saveView: "保存视图", typeReference: "在上面输入目标文即可比较。",
-    halfPrecision: "此文件中的参数取 16 位精度", whereLikelier: "更可能不等于更好",
+    halfPrecision: "此文件中的参数取 16 位精度",
     stopN: "第 {0} 站，共 {1} 站", next: "下一站", back: "上一站", answer: "答案", show: "看一看", print: "打印", check: "检查", right: "对：{0}", wrong: "不对：是 {0}", result_n: "{1} 题中对 {0} 题",
     turned: "再按位置的角度旋转（旋转位置编码）", headOff: "此头已关闭：0", copyNumpy: "复制为 NumPy", copyLatex: "复制为 LaTeX", stages: "所有阶段", parameters: "{0} 个参数", pictureName: "architecture", picked: "1 在第 {0} 列：表的第 {0} 行是 {1}。",
   },
@@ -112,6 +112,9 @@ if (!Object.hasOwn(TEXTS, language)) language = "en";
 
 export const lang = () => language;
 export function choose(name) { language = name; }
+
+/** What is said only once, in both languages where it stands. */
+export const say = (en, zh) => (language === "zh" ? zh : en);
 
 /** The words for a name, numbers and pieces put in their places. */
 export function t(name, ...values) {

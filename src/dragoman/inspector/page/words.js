@@ -3,7 +3,7 @@
 import { lang } from "./texts.js";
 
 const SENTENCES = [
-  [/^`<\/s>` finishes a hypothesis only from among the first (\d+) of all candidates; this is the (\d+)th$/u, "`</s>` 只有排在所有候选的前 $1 名才能结束假设；此处是第 $2 名"],
+  [/^`<\/s>` finishes a hypothesis only from among the first (\d+) of all candidates; this is number (\d+)$/u, "`</s>` 只有排在所有候选的前 $1 名才能结束假设；此处是第 $2 名"],
   [/^(\d+) candidates with a higher sum of log-probabilities live on$/u, "有 $1 个对数概率之和更高的候选继续"],
   [/^it was alive when the search ended: (.*)$/u, (_, why) => `搜索结束时它仍在：${told(why)}`],
   [/^it is the likeliest, and greedy search takes no other$/u, "它最可能，贪心搜索不取其他"],
