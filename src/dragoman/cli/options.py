@@ -144,8 +144,9 @@ def _assigned(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     for one in settings:
         for section, values in parse_assignments([one]).items():
             for key, value in values.items():
-                if tree.setdefault(section, {}).setdefault(key, value) != value:
-                    found = f"{tree[section][key]!r} and {value!r}"
+                before = tree.setdefault(section, {}).setdefault(key, value)
+                if before is not value and before != value:  # not-a-number is unlike itself
+                    found = f"{before!r} and {value!r}"
                     raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
     return tree
 
