@@ -58,6 +58,8 @@ def test_whatever_takes_a_model_takes_a_packed_one_and_names_it(tmp_path: Path) 
             call(str(packed))
     with pytest.raises(ConfigError, match=r"one\.dragoman: the model is packed already"):
         pack(packed, tmp_path / "two.dragoman")
+    with pytest.raises(ModelError, match="not a packed model"):
+        pack(Path(__file__), tmp_path / "two.dragoman")
     with pytest.raises(ModelError, match=r"no model to start from(.|\n)*dragoman bundle .*one.dragoman --out DIR"):
         train(small_config(tmp_path, "run", "max_steps=1", f"init_from={packed}"), quiet=True)
 

@@ -108,7 +108,7 @@ def pack(model: str | Path, out: str | Path) -> Bundle:
     if out.suffix != ENDING or os.path.lexists(out):
         expected = f"a new file whose name ends in {ENDING}"
         raise ConfigError("a model cannot be packed there", file=out, expected=expected)
-    if source.is_file():
+    if as_directory(source) != source:
         raise ConfigError("the model is packed already", file=source, expected="a directory", hint="copy the file")
     names = [*needed_files(source), *([CARD] if (source / CARD).exists() else [])]
     with prepared(out) as folder:
