@@ -144,9 +144,8 @@ def _assigned(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     for one in settings:
         for section, values in parse_assignments([one]).items():
             for key, value in values.items():
-                before = tree.setdefault(section, {}).setdefault(key, value)
-                if before is not value and before != value:  # not-a-number is unlike itself
-                    found = f"{before!r} and {value!r}"
+                if tree.setdefault(section, {}).setdefault(key, value) not in (value,):  # nan != nan, but is in (nan,)
+                    found = f"{tree[section][key]!r} and {value!r}"
                     raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
     return tree
 
