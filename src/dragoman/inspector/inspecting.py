@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dragoman.archive import as_directory
 from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
@@ -79,7 +80,7 @@ def inspect(
     """Return what happens to a text on its way through a trained model, as a record with arrays; all families have one.
 
     Args:
-        model: a run or model directory, or a translator of one model.
+        model: a run or model directory, a packed model, or a translator of one model.
         text: what is translated, continued, or filled at its `<mask>`; of a model that listens a sound (see `explain`).
         target: for an encoder-decoder, a text in the target language, or its ids: the stages of the decoder are then
             those of this text, and it is told why it was not written.
@@ -121,7 +122,7 @@ def opened(model: Translator | str | Path, device: str) -> Translator | Path:
     """Return an encoder-decoder opened so that one can look into it, and the directory of a model of another family.
 
     Args:
-        model: a run or model directory, or a translator.
+        model: a run or model directory, a packed model, or a translator.
         device: where a directory's model runs.
 
     Raises:
@@ -129,7 +130,7 @@ def opened(model: Translator | str | Path, device: str) -> Translator | Path:
     """
     if isinstance(model, Translator):
         return model
-    path = Path(model)
+    path = as_directory(Path(model))
     if family_of(path) != "transformer":
         return path
     return Translator.from_pretrained(path, device=device, engine="module")
