@@ -140,7 +140,9 @@ def check_sound(found: Inspection) -> None:
     if "ctc" in nodes:
         weight, bias = (arrays[name] for name in nodes["ctc"]["parameters"])
         logits = arrays["memory"][0] @ weight.T + bias
-        assert np.abs(logits - arrays["ctc"][0]).max() < 1e-3
+        exact = found.record["what_if"]["precision"] == "float32"
+        assert np.abs(logits - arrays["ctc"][0]).max() < (1e-3 if exact else 0.1)
+        logits = arrays["ctc"][0]
         places = [round(one["start"] / told["seconds_each"]) for one in told["ctc"]]
         assert [int(logits[place].argmax()) for place in places] == [one["id"] for one in told["ctc"]]
 

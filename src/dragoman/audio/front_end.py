@@ -86,7 +86,7 @@ class FrontEnd:
         from dragoman.audio.resampling import resample
         from dragoman.audio.waveform import Waveform
 
-        return Waveform(resample(sound.samples, sound.sample_rate, self.sample_rate), self.sample_rate)
+        return Waveform(resample(sound.samples, sound.sample_rate, self.sample_rate), self.sample_rate, sound.name)
 
     def source(self, sound: Waveform) -> SoundSource:
         """Return what an encoder reads of a sound, whatever its rate."""

@@ -144,7 +144,7 @@ def _heard(front_end: FrontEnd, tokenizers: TokenizerPair, given: Given) -> Read
     longest = MAX_PIECES * front_end.seconds_each
     if sound.seconds > longest:
         raise DataError(
-            "the sound is too long to be explained", file=name, expected=f"at most {longest:.2f} s",
+            "the sound is too long to be explained", expected=f"at most {longest:.2f} s",
             found=f"{sound.seconds:.2f} s", hint="give a part: the path, TAB, its start, TAB, its end in seconds",
         )  # fmt: skip
     sound = front_end.at_own_rate(sound)

@@ -15,8 +15,8 @@ from dragoman.stages.words import printable, say, shown
 ROWS = 12
 # A sign of a wide script or a word, with the punctuation that must not begin a line.
 _WORDS = re.compile(r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[，。：；、）”]*\s*")
-# Keys of an attention map are pieces: fewer than these are not worth leaving any out, unless they get too wide.
-COLUMNS, WIDTH = 16, 100
+# Keys of an attention map are pieces: fewer than these are not worth leaving any out, unless their names are long.
+COLUMNS, WIDTH = 16, 128
 
 
 def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: int = 2) -> list[str]:

@@ -142,6 +142,9 @@ def _beside(
     """The record with what it is set beside."""
     other, asked = other_of(model, question, against)
     other = opened(other, device)
+    listens = [isinstance(one, Translator) and one.tokenizers.sound is not None for one in (model, other)]
+    if listens[0] != listens[1]:
+        raise ConfigError("a model that reads and one that listens have nothing in common to be compared")
 
     def ask(target: tuple[int, ...] | None) -> Inspection:
         return _inspected(other, replace(asked, target=target, views=False), device)
@@ -173,7 +176,8 @@ def _ids(given: str | Sequence[int] | None) -> Any:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+def _given(**options: Any) -> tuple[tuple[str, Any], ...]:
+    """The options that were given."""
     return tuple((name, value) for name, value in options.items() if value is not None)
 
 
