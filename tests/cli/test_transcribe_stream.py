@@ -129,14 +129,11 @@ def test_words_and_partials_are_those_of_the_stream(
     final = [one for one in told if one["final"]]
     assert len(final) >= 2
     assert all(one["tentative"] == "" and one["start"] < one["end"] for one in final)
-    status, out, _ = run(monkeypatch, capfd, wav(data, 1, 16), str(model), "--stream", "-", *lengths)
+    status, out, _ = run(monkeypatch, capfd, data, str(model), "--stream", "-", "--rate", str(RATE), *lengths)
     assert (status, out.splitlines()) == (0, [one["stable"] for one in final])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--stream", "a.wav"], ["--stream", "-", "--times"], ["-", "--rate", "8000"], ["--stream", "-", "--nbest", "2"]],
-)
+@pytest.mark.parametrize("words", ["--stream a.wav", "--stream - --times", "- --rate 8000", "--stream - --nbest 2"])
 def test_what_does_not_go_with_a_stream(
     words: str, model: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,14 +83,7 @@ def transcribe(
     from dragoman.studies.listening import check_listens
     from dragoman.studies.transcribing import check_head, guarded
 
-    others: dict[str, object] = {
-        "--nbest": nbest,
-        "--scores": scores,
-        "--prefix": prefix,
-        "--times": times,
-        "--words": words,
-    }
-    _check_stream(stream, sounds, rate, others)
+    _check_stream(stream, sounds, rate, [nbest, scores, prefix, times, words])
     asked = [] if stream else list(_heard(sounds))
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     translator, options = open_translator(
@@ -128,7 +121,7 @@ def _write(
         tell(f"warning: {line}")
 
 
-def _check_stream(stream: bool, sounds: list[str], rate: int | None, others: dict[str, object]) -> None:
+def _check_stream(stream: bool, sounds: list[str], rate: int | None, others: Sequence[object]) -> None:
     """Refuse what does not go with a stream, and what goes with nothing else."""
     if not stream:
         if rate is not None:
@@ -136,8 +129,8 @@ def _check_stream(stream: bool, sounds: list[str], rate: int | None, others: dic
         return
     if sounds != ["-"]:
         raise typer.BadParameter("a stream is standard input, and nothing beside it: -", param_hint="SOUND")
-    if found := [name for name, value in others.items() if value]:
-        raise typer.BadParameter("it does not go with --stream", param_hint=", ".join(found))
+    if any(others):
+        raise typer.BadParameter("--nbest, --scores, --prefix, --times, --words go without it", param_hint="--stream")
 
 
 def _stream(
