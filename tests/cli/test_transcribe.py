@@ -12,6 +12,7 @@ import torch
 
 import dragoman
 from dragoman.audio import FrontEnd, Waveform
+from dragoman.bulk import translate_file
 from dragoman.cli import main
 from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
 from dragoman.errors import ConfigError, DataError
@@ -49,6 +50,14 @@ def test_a_model_that_listens_is_bundled_and_packed(model: Path, spoken: tuple[P
     sound = str(spoken[0].parent / "one0.wav")
     heard = [dragoman.Translator.from_pretrained(one).translate([sound])[0].text for one in (model, *made)]
     assert heard[1:] == [heard[0]] * 2
+
+
+def test_a_model_that_listens_is_no_work_for_several_workers(
+    model: Path, spoken: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="listens to sounds"):
+        translate_file(model, spoken[1], tmp_path / "out", workers=1)
+    assert not (tmp_path / "out").exists()
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.parts import BulkResult, Part, Parts, Problem, cut
 from dragoman.config import DecodingConfig, Placement
+from dragoman.config.placement import MOST_THREADS
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.files import sum_of
 from dragoman.pace import Pace, silent
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # A part during which workers have died so often is left out.
 TRIES = 3
+_MOST = {"workers": MOST_THREADS, "part_lines": 10_000_000}  # a part is held in memory
 _WEIGHTS = "model.safetensors"
 
 
@@ -93,7 +95,9 @@ def translate_file(
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
     _check_places(source, output)
+    _check_counts(workers=workers, part_lines=part_lines)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
+    opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
     del opened
     placement = Placement(device, engine, precision, threads)
@@ -122,6 +126,13 @@ def _check_places(source: Path, output: Path) -> None:
             expected="a file if its name has a suffix, else a folder of parts",
             found="a folder" if output.suffix else "a file", hint="give another --output",
         )  # fmt: skip
+
+
+def _check_counts(**given: int | None) -> None:
+    for name, number in given.items():
+        if number is not None and not 1 <= number <= _MOST[name]:
+            expected = f"a whole number from 1 to {_MOST[name]:,}"
+            raise ConfigError(f"so many {name} cannot be had", expected=expected, found=number)
 
 
 def _plan(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
