@@ -19,6 +19,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import save_tokenizers
 from dragoman.runs import bundle, pack
+from dragoman.studies.listening import named_recordings
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
 from small_sounds import write_spoken, write_wav
@@ -141,6 +142,9 @@ def test_texts_and_sounds_are_told_apart(
         dragoman.explain(model, "a text")
     with pytest.raises(ConfigError, match="listens"):
         dragoman.inspect(model, "a text")
+    (tmp_path / "list.tsv").write_text(f"{spoken[0].parent / 'one0.wav'}\nnone.wav\n")
+    with pytest.raises(DataError, match=r"list.tsv, line 2: there is no such recording(.|\n)*none.wav"):
+        named_recordings(tmp_path / "list.tsv")
     with pytest.raises(DataError, match="no such file"):
         dragoman.transcribe(model, tmp_path / "none.wav")
     with pytest.raises(DataError, match="no sounds"):
