@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.archive import ENDING, as_directory
 from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
@@ -66,13 +67,14 @@ class ServedModel:
     """
 
     def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings, bases: Callable[[], Bases]) -> None:
-        config, _, languages = read_config(entry.path)
-        check_family(entry.path, config.family)
-        self.name, self.path, self.settings = name, entry.path, settings
+        path = as_directory(entry.path)
+        config, _, languages = read_config(path)
+        check_family(path, config.family)
+        self.name, self.path, self.settings = name, path, settings
         self.adapter, self._bases = entry.adapter, bases
         self.source = entry.source or languages.source or UNKNOWN
         self.target = entry.target or languages.target or UNKNOWN
-        self.bytes = (entry.path / WEIGHTS).stat().st_size
+        self.bytes = (path / WEIGHTS).stat().st_size
         self.users, self.used = 0, 0.0
         self.scheduler: Scheduler | None = None
         self._opening: asyncio.Task[Scheduler] | None = None
@@ -374,7 +376,10 @@ async def try_reload(registry: Registry) -> None:
 
 
 def _free_name(path: Path, taken: Iterable[str]) -> str:
-    base = "".join(c if c.isalnum() or c in "._-" else "-" for c in path.resolve().name)[:60] or "model"
+    base = (
+        "".join(c if c.isalnum() or c in "._-" else "-" for c in path.resolve().name.removesuffix(ENDING))[:60]
+        or "model"
+    )
     name, number = base, 1
     while name in taken:
         number += 1
