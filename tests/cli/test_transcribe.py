@@ -145,6 +145,8 @@ def test_texts_and_sounds_are_told_apart(
     (tmp_path / "list.tsv").write_text(f"{spoken[0].parent / 'one0.wav'}\nnone.wav\n")
     with pytest.raises(DataError, match=r"list.tsv, line 2: there is no such recording(.|\n)*none.wav"):
         named_recordings(tmp_path / "list.tsv")
+    with pytest.raises(DataError, match=r"no such recording(.|\n)*to do: .*are a list of recordings"):
+        dragoman.evaluate(model, spoken[1], spoken[1])
     with pytest.raises(DataError, match="no such file"):
         dragoman.transcribe(model, tmp_path / "none.wav")
     with pytest.raises(DataError, match="no sounds"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # A part during which workers have died so often is left out.
 TRIES = 3
-_MOST = {"workers": MOST_THREADS, "part_lines": 10_000_000}  # a part is held in memory
+_MOST_LINES = 10_000_000  # of a part, which is held in memory
 _WEIGHTS = "model.safetensors"
 
 
@@ -94,8 +94,7 @@ def translate_file(
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
-    _check_places(source, output)
-    _check_counts(workers=workers, part_lines=part_lines)
+    _check(source, output, workers, part_lines)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
     opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
@@ -112,8 +111,12 @@ def translate_file(
     return result
 
 
-def _check_places(source: Path, output: Path) -> None:
+def _check(source: Path, output: Path, workers: int | None, part_lines: int) -> None:
     """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone."""
+    for name, number, most in (("workers", workers, MOST_THREADS), ("part_lines", part_lines, _MOST_LINES)):
+        if number is not None and not 1 <= number <= most:
+            expected = f"a whole number from 1 to {most:,}"
+            raise ConfigError(f"so many {name} cannot be had", expected=expected, found=number)
     if str(source) == "-" or (source.exists() and not source.is_file()):
         raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
     with open_bytes(source):
@@ -126,13 +129,6 @@ def _check_places(source: Path, output: Path) -> None:
             expected="a file if its name has a suffix, else a folder of parts",
             found="a folder" if output.suffix else "a file", hint="give another --output",
         )  # fmt: skip
-
-
-def _check_counts(**given: int | None) -> None:
-    for name, number in given.items():
-        if number is not None and not 1 <= number <= _MOST[name]:
-            expected = f"a whole number from 1 to {_MOST[name]:,}"
-            raise ConfigError(f"so many {name} cannot be had", expected=expected, found=number)
 
 
 def _plan(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
