@@ -17,6 +17,7 @@ from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import save_tokenizers
+from dragoman.runs import bundle, pack
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
 from small_sounds import write_spoken, write_wav
@@ -41,6 +42,13 @@ def model(tmp_path_factory: pytest.TempPathFactory, spoken: tuple[Path, Path]) -
     save_pretrained(folder, build_model(config), config, DecodingConfig(beam_size=2, max_length=5))
     save_tokenizers(folder, TokenizerPair(vocabulary, vocabulary, sound=front_end))
     return folder
+
+
+def test_a_model_that_listens_is_bundled_and_packed(model: Path, spoken: tuple[Path, Path], tmp_path: Path) -> None:
+    made = bundle(model, tmp_path / "made").directory, pack(model, tmp_path / "made.dragoman").directory
+    sound = str(spoken[0].parent / "one0.wav")
+    heard = [dragoman.Translator.from_pretrained(one).translate([sound])[0].text for one in (model, *made)]
+    assert heard[1:] == [heard[0]] * 2
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -18,6 +18,7 @@ from dragoman.config import DecodingConfig, Placement
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.files import sum_of
 from dragoman.pace import Pace, silent
+from dragoman.text.opening import open_bytes
 
 if TYPE_CHECKING:
     from dragoman.translation import Translator
@@ -91,13 +92,12 @@ def translate_file(
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
+    _check_places(source, output)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
     options = opened.options(dict(settings or {}))
     del opened
     placement = Placement(device, engine, precision, threads)
     job = Job(tuple(str(Path(one)) for one in models), options, placement, prefix, dict(columns or {}))
-    if not source.is_file():
-        raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
     folder = output if not output.suffix else output.with_name(output.name + ".parts")
     parts = Parts(folder, _plan(job, source, part_lines))
     run = _Run(job, parts, workers or os.cpu_count() or 1, report)
@@ -106,6 +106,22 @@ def translate_file(
         parts.join(run.count, output)
         return BulkResult(output, result.lines, result.kept, result.problems)
     return result
+
+
+def _check_places(source: Path, output: Path) -> None:
+    """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone."""
+    if str(source) == "-" or (source.exists() and not source.is_file()):
+        raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
+    with open_bytes(source):
+        pass
+    if output.resolve() == source.resolve():
+        raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
+    if output.exists() and output.is_dir() == bool(output.suffix):
+        raise ConfigError(
+            "the output is of the other kind already", file=output,
+            expected="a file if its name has a suffix, else a folder of parts",
+            found="a folder" if output.suffix else "a file", hint="give another --output",
+        )  # fmt: skip
 
 
 def _plan(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
