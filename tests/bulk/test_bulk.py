@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import shutil
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
@@ -88,11 +89,13 @@ def test_parts_of_something_else_are_not_mixed_in(model, source, tmp_path, forke
     translate_file(model, source, tmp_path / "out", workers=1, part_lines=50)
     with pytest.raises(ConfigError, match="part_lines differs"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=40)
-    with pytest.raises(ConfigError, match="options differs"):
+    with pytest.raises(ConfigError, match=r"beam_size differs\n.*expected: 2\n.*found: +[13-9]"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=50, settings={"beam_size": 2})
     source.write_text("another\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="bytes differs"):
+    with pytest.raises(ConfigError, match="the input has changed"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=50)
+    with pytest.raises(ConfigError, match=r"source differs\n.*folder.txt.*\n.*source.txt"):
+        translate_file(model, shutil.copy(source, tmp_path / "folder.txt"), tmp_path / "out", part_lines=50)
     other = tmp_path / "mine"
     other.mkdir()
     (other / "letter.txt").write_text("dear")
@@ -113,6 +116,9 @@ def test_places_that_do_not_do_are_refused_before_a_model_is_opened(source, tmp_
     ):  # fmt: skip
         with pytest.raises((ConfigError, DataError), match=told):
             translate_file(nowhere, given, tmp_path / output, workers=1)
+    for counts in ({"workers": 0}, {"workers": 100_000}, {"part_lines": 0}, {"part_lines": -1}):
+        with pytest.raises(ConfigError, match="from 1 to"):
+            translate_file(nowhere, source, tmp_path / "out", **counts)
     assert file.read_text() == "mine"
     assert source.read_text(encoding="utf-8").split("\n")[:-1] == TEXTS
 
