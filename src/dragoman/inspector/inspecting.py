@@ -168,7 +168,7 @@ def _ids(given: str | Sequence[int] | None) -> Any:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float | str], ...]:
     return tuple((name, value) for name, value in options.items() if value is not None)
 
 
