@@ -176,8 +176,7 @@ def _ids(given: str | Sequence[int] | None) -> Any:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-def _given(**options: Any) -> tuple[tuple[str, Any], ...]:
-    """The options that were given."""
+def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float | str], ...]:
     return tuple((name, value) for name, value in options.items() if value is not None)
 
 
