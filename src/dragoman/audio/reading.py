@@ -67,6 +67,22 @@ def read_audio(
     return Waveform(sound, rate)
 
 
+def length_of(path: str | Path) -> float:
+    """Return how many seconds of sound a file has, as its header tells.
+
+    Raises:
+        DataError: there is no such file, it is no sound, or its header does not know.
+        ConfigError: the package soundfile is not installed.
+    """
+    file = str(path)
+    with _opened(path, file) as data:
+        _check_whole(data, file)
+        with _sound(data, file) as sound:
+            if not 0 <= sound.frames < 1 << 40 or not RATES[0] <= sound.samplerate <= RATES[1]:
+                raise DataError("the length of the sound is not known", file=file, expected=KINDS)
+            return sound.frames / sound.samplerate
+
+
 def _opened(source: str | Path | bytes, file: str) -> io.BufferedIOBase:
     if isinstance(source, bytes):
         if not source:
@@ -109,18 +125,9 @@ def _read(
     data: io.BufferedIOBase, file: str, start: float, end: float | None, limit: float
 ) -> tuple[Float32[np.ndarray, " time"], int]:
     """The samples of a part, and their rate."""
-    try:
+    with _sound(data, file) as sound:
         import soundfile
-    except (ImportError, OSError) as error:
-        hint = "pip install 'dragoman[audio]'"
-        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
-    unreadable = DataError("this is no sound that can be read", file=file, expected=KINDS)
-    try:
-        # Without its name: libsndfile would take a .raw file for samples without a header.
-        sound = soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
-    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
-        raise unreadable from error
-    with sound:
+
         rate = sound.samplerate
         if not RATES[0] <= rate <= RATES[1] or sound.channels < 1:
             found = f"{rate} Hz, {sound.channels} channels"
@@ -145,6 +152,20 @@ def _read(
     if not count:
         raise DataError("the sound is empty", file=file, expected="at least one sample")
     return np.concatenate(blocks), rate
+
+
+def _sound(data: io.BufferedIOBase, file: str) -> Any:
+    """An open file of sound."""
+    try:
+        import soundfile
+    except (ImportError, OSError) as error:
+        hint = "pip install 'dragoman[audio]'"
+        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
+    try:
+        # Without its name: libsndfile would take a .raw file for samples without a header.
+        return soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
+    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise DataError("this is no sound that can be read", file=file, expected=KINDS) from error
 
 
 def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float) -> tuple[int, int, bool]:
