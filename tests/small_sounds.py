@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import wave
 from pathlib import Path
 
 import numpy as np
+import torch
+
+from dragoman.audio import FrontEnd
+from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
+from dragoman.models import build_model, save_pretrained
+from dragoman.models.description import Languages, save_tokenizers
+from dragoman.text import TokenizerPair
+from dragoman.text.vocabulary import Vocabulary
 
 TONES = {"low": 300, "mid": 800, "high": 1600, "top": 2600}
 RATE = 8000
@@ -24,11 +33,18 @@ def speak(words: list[str], random: np.random.Generator, rate: int = RATE, noise
 
 def write_wav(path: Path, sound: np.ndarray, rate: int = RATE, channels: int = 1) -> None:
     """Write a sound as 16 bits."""
-    with wave.open(str(path), "wb") as file:
+    path.write_bytes(wav_bytes(sound, rate, channels))
+
+
+def wav_bytes(sound: np.ndarray, rate: int = RATE, channels: int = 1) -> bytes:
+    """Return a sound as a file of 16 bits."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
         file.setnchannels(channels)
         file.setsampwidth(2)
         file.setframerate(rate)
         file.writeframes((np.asarray(sound) * 32767).clip(-32768, 32767).astype("<i2").tobytes())
+    return out.getvalue()
 
 
 def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int = 3) -> tuple[Path, Path]:
@@ -43,3 +59,25 @@ def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int =
     listing.write_text("".join(f"{name}{number}.wav\n" for number in range(count)))
     said.write_text("".join(f"{line}\n" for line in lines))
     return listing, said
+
+
+def save_untrained(folder: Path, *, ctc: bool = False, language: str | None = None) -> Path:
+    """Write a model that listens and was never trained: it writes words of the tones, which ones is of no account.
+
+    Args:
+        folder: becomes its directory.
+        ctc: whether it has a head, by which it tells the times of words.
+        language: of what is said and written.
+    """
+    vocabulary = Vocabulary.train("word", list(TONES))
+    front_end = FrontEnd.of(AudioConfig(), RATE)
+    torch.manual_seed(0)
+    config = ModelConfig(
+        mels=front_end.n_mels, target_vocab=len(vocabulary), d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1,
+        num_decoder_layers=1, positions="rotary", tie_embeddings="decoder", ctc=ctc,
+    )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    decoding = DecodingConfig(beam_size=2, min_length=1, max_length=5)
+    save_pretrained(folder, build_model(config), config, decoding, Languages(source=language, target=language))
+    save_tokenizers(folder, TokenizerPair(vocabulary, vocabulary, sound=front_end))
+    return folder

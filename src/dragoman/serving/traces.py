@@ -64,8 +64,7 @@ class Served:
         Raises:
             RequestError: 404, there is none of this name; 503, it cannot be opened.
         """
-        (model,) = self._registry.route(None, None, name).models
-        async with self._registry.use(model) as scheduler:
+        async with self._registry.use(self._registry.named(name)) as scheduler:
             yield scheduler.translator
 
 
