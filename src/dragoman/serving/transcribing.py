@@ -78,9 +78,10 @@ class Transcribing:
                 limit_samples=int(most * USUAL_RATE),
             )  # fmt: skip
         except DataError as error:
+            told = in_words(error)
             if isinstance(error, TooLongError):
-                raise RequestError(413, "sound_too_long", in_words(error), hint="send less at once", param="file") from None
-            raise RequestError(422, "wrong_sound", in_words(error), hint=error.hint, param="file") from None
+                raise RequestError(413, "sound_too_long", told, hint="send less at once", param="file") from None
+            raise RequestError(422, "wrong_sound", told, hint=error.hint, param="file") from None
         return sound, cut_at_silences(sound)
 
 
