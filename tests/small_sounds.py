@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dragoman.audio import FrontEnd
+from dragoman.audio import FrontEnd, Waveform
 from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
 from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import Languages, save_tokenizers
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
+from dragoman.translation import Translator
 
 TONES = {"low": 300, "mid": 800, "high": 1600, "top": 2600}
 RATE = 8000
@@ -61,23 +62,32 @@ def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int =
     return listing, said
 
 
-def save_untrained(folder: Path, *, ctc: bool = False, language: str | None = None) -> Path:
-    """Write a model that listens and was never trained: it writes words of the tones, which ones is of no account.
+def waveform(*words: str, seed: int = 0) -> Waveform:
+    """A sound of some words."""
+    return Waveform(torch.from_numpy(speak(list(words), np.random.default_rng(seed))).float(), RATE)
 
-    Args:
-        folder: becomes its directory.
-        ctc: whether it has a head, by which it tells the times of words.
-        language: of what is said and written.
-    """
-    vocabulary = Vocabulary.train("word", list(TONES))
-    front_end = FrontEnd.of(AudioConfig(), RATE)
-    torch.manual_seed(0)
-    config = ModelConfig(
-        mels=front_end.n_mels, target_vocab=len(vocabulary), d_model=16, num_heads=2, d_ff=32, num_encoder_layers=1,
-        num_decoder_layers=1, positions="rotary", tie_embeddings="decoder", ctc=ctc,
-    )  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    decoding = DecodingConfig(beam_size=2, min_length=1, max_length=5)
-    save_pretrained(folder, build_model(config), config, decoding, Languages(source=language, target=language))
-    save_tokenizers(folder, TokenizerPair(vocabulary, vocabulary, sound=front_end))
+
+def _parts(sizes: dict[str, object]) -> tuple[TokenizerPair, ModelConfig]:
+    vocabulary, front_end = Vocabulary.train("word", [" ".join(TONES)]), FrontEnd.of(AudioConfig(), RATE)
+    usual: dict[str, object] = {
+        "mels": front_end.n_mels, "target_vocab": len(vocabulary), "d_model": 16, "num_heads": 2, "d_ff": 32,
+        "num_encoder_layers": 1, "num_decoder_layers": 1, "positions": "rotary", "tie_embeddings": "decoder",
+        "ctc": True,
+    }  # fmt: skip
+    torch.manual_seed(3)
+    return TokenizerPair(vocabulary, vocabulary, sound=front_end), ModelConfig.from_dict({**usual, **sizes})
+
+
+def listener(**sizes: object) -> Translator:
+    """A translator of a model that listens and was never trained: what it writes does not matter."""
+    tokenizers, config = _parts(sizes)
+    return Translator([build_model(config).eval()], tokenizers, DecodingConfig(max_length=5), precision="float32")
+
+
+def saved_listener(folder: Path, *, language: str | None = None, **sizes: object) -> Path:
+    """The directory of such a model, of what is said in a language."""
+    tokenizers, config = _parts(sizes)
+    decoding, languages = DecodingConfig(min_length=1, max_length=5), Languages(source=language, target=language)
+    save_pretrained(folder, build_model(config), config, decoding, languages)
+    save_tokenizers(folder, tokenizers)
     return folder

@@ -11,7 +11,7 @@ from dragoman.serving import ServeSettings, make_settings
 from dragoman.training import train
 from served import Served
 from small_runs import small_config
-from small_sounds import save_untrained
+from small_sounds import saved_listener
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,8 @@ def service(settings: ServeSettings) -> Iterator[Served]:
 def listening(model: Path, tmp_path_factory: pytest.TempPathFactory) -> ServeSettings:
     """A model that listens and tells the times of words, one that does not tell them, and one that reads."""
     folder = tmp_path_factory.mktemp("listening")
-    tones = save_untrained(folder / "tones", ctc=True, language="en")
-    plain = save_untrained(folder / "plain", language="de")
+    tones = saved_listener(folder / "tones", language="en")
+    plain = saved_listener(folder / "plain", language="de", ctc=False)
     models = [{"path": tones}, {"path": plain}, {"path": model, "name": "zh-en", "source": "zh", "target": "en"}]
     return make_settings(None, {"models": models, "port": 0, "log": "none", "threads": 1})
 
