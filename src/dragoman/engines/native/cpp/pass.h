@@ -22,7 +22,7 @@ class Pass {
     // x = embedding of an id at a position
     void embed(const Table& table, const Positions& positions, int row, int64_t id, const float* position) {
         const float* added = positions.inside() ? m.nothing.data() : position;
-        m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
+        m.kernels.scale_and_add(table.row(id, m.d_model, x(row)), table.scale, added, m.d_model, x(row));
     }
 
     // Rotates queries by the angles of their positions, and keys in rows of that stride, if there are any.
