@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman.archive import PAGE, as_directory, read_members, unpacked, write_archive
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.files import opened, size_of, sum_of
+from dragoman.inspection import read_model_config
 from dragoman.models import load_pretrained
-from dragoman.runs import pack
+from dragoman.runs import bundle, pack
+from dragoman.training import train
 from dragoman.translation import Translator
 from export_models import TEXTS, make_directory
+from small_runs import small_config
 
 
 def test_a_packed_model_translates_as_its_directory(tmp_path: Path) -> None:
@@ -39,6 +43,25 @@ def test_a_packed_model_translates_as_its_directory(tmp_path: Path) -> None:
     assert as_directory(model) == model
     with pytest.raises(ConfigError, match="cannot be packed there"):
         pack(model, made.directory)
+
+
+def test_whatever_takes_a_model_takes_a_packed_one_and_names_it(tmp_path: Path) -> None:
+    directory, packed = make_directory(tmp_path / "model"), tmp_path / "one.dragoman"
+    pack(directory, packed)
+    for call in (
+        dragoman.info, lambda model: dragoman.explain(model, TEXTS[0]), lambda model: dragoman.inspect(model, TEXTS[0]),
+        lambda model: bundle(model, tmp_path / f"{Path(model).name} bundled"), lambda model: read_model_config([model]),
+    ):  # fmt: skip
+        call(str(packed))
+    for call in (lambda model: dragoman.complete(model, TEXTS), lambda model: dragoman.fill(model, TEXTS)):
+        with pytest.raises(ModelError, match=r"one\.dragoman: only a"):
+            call(str(packed))
+    with pytest.raises(ConfigError, match=r"one\.dragoman: the model is packed already"):
+        pack(packed, tmp_path / "two.dragoman")
+    with pytest.raises(ModelError, match="not a packed model"):
+        pack(Path(__file__), tmp_path / "two.dragoman")
+    with pytest.raises(ModelError, match=r"no model to start from(.|\n)*dragoman bundle .*one.dragoman --out DIR"):
+        train(small_config(tmp_path, "run", "max_steps=1", f"init_from={packed}"), quiet=True)
 
 
 def hostile(path: Path, kind: str) -> None:

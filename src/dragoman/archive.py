@@ -155,26 +155,26 @@ def unpacked(archive: Path) -> Path:
     import shutil
     import tempfile
 
-    archive = Path(os.path.abspath(archive))
+    given, archive = archive, Path(os.path.abspath(archive))
     try:
         descriptor = os.open(archive, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise ModelError("cannot read the file", file=archive, found=error.strerror or error) from error
+        raise ModelError("cannot read the file", file=given, found=error.strerror or error) from error
     parent = tempfile.mkdtemp(prefix="dragoman-")
     atexit.register(shutil.rmtree, parent, ignore_errors=True)
-    folder = Path(parent) / archive.stem
+    folder = Path(parent) / archive.name  # which is what messages name
     try:
-        members = read_members(descriptor, archive)
+        members = read_members(descriptor, given)
         folder.mkdir()
         for name, member in members.items():
             if name.endswith(".safetensors"):
                 os.symlink(archive, folder / name)
                 continue
             if member.size > MOST_SMALL:
-                raise _unfit(archive, f"{name!r} of {member.size} bytes")
+                raise _unfit(given, f"{name!r} of {member.size} bytes")
             data = os.pread(descriptor, member.size, member.start)
             if zlib.crc32(data) != member.crc:
-                raise ModelError("damaged: wrong content", file=archive, found=name)
+                raise ModelError("damaged: wrong content", file=given, found=name)
             (folder / name).write_bytes(data)
     finally:
         os.close(descriptor)

@@ -21,7 +21,9 @@ def check_new(out: Path) -> None:
         ConfigError: something is.
     """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError("the directory to make is there already", file=out, hint="give another one (--out)")
+        raise ConfigError("something is there already", file=out, hint="give another one (--out)")
+    if above := [one for one in out.parents if one.exists() and not one.is_dir()]:
+        raise ConfigError("no directory can be made in a file", file=above[0], hint="give another one (--out)")
 
 
 @contextmanager
@@ -33,14 +35,14 @@ def prepared(out: Path) -> Iterator[Path]:
     """
     make_directory(out.absolute().parent)
     temporary = temporary_sibling(out.absolute())
-    with suppress(FileNotFoundError):
-        remove(temporary)  # of a process of the same number that was killed
     try:
         with written_as(temporary, out):
+            with suppress(FileNotFoundError):
+                remove(temporary)  # of a process of the same number that was killed
             temporary.mkdir()
             yield temporary
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             remove(temporary)
 
 

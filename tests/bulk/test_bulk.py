@@ -6,6 +6,10 @@ import bz2
 import gzip
 import lzma
 import os
+import select
+import shutil
+import signal
+import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,7 +20,9 @@ import torch
 from dragoman import Translator
 from dragoman.bulk import Problem, running, translate_file
 from dragoman.bulk.parts import cut
-from dragoman.config import DecodingConfig
+from dragoman.bulk.running import Job
+from dragoman.cli import make_app
+from dragoman.config import DecodingConfig, Placement
 from dragoman.errors import ConfigError, DataError
 from dragoman.nn import Transformer
 from end_to_end import small
@@ -87,17 +93,48 @@ def test_parts_of_something_else_are_not_mixed_in(model, source, tmp_path, forke
     translate_file(model, source, tmp_path / "out", workers=1, part_lines=50)
     with pytest.raises(ConfigError, match="part_lines differs"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=40)
-    with pytest.raises(ConfigError, match="options differs"):
+    with pytest.raises(ConfigError, match=r"beam_size differs\n.*expected: 2\n.*found: +[13-9]"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=50, settings={"beam_size": 2})
     source.write_text("another\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="bytes differs"):
+    with pytest.raises(ConfigError, match="the input has changed"):
         translate_file(model, source, tmp_path / "out", workers=1, part_lines=50)
+    with pytest.raises(ConfigError, match=r"source differs\n.*folder.txt.*\n.*source.txt"):
+        translate_file(model, shutil.copy(source, tmp_path / "folder.txt"), tmp_path / "out", part_lines=50)
     other = tmp_path / "mine"
     other.mkdir()
     (other / "letter.txt").write_text("dear")
     with pytest.raises(ConfigError, match="other things"):
         translate_file(model, source, other, workers=1)
     assert (other / "letter.txt").read_text() == "dear"
+
+
+def test_places_that_do_not_do_are_refused_before_a_model_is_opened(source, tmp_path):
+    nowhere, folder, file = tmp_path / "no model", tmp_path / "folder.txt", tmp_path / "file"
+    folder.mkdir()
+    file.write_text("mine")
+    for given, output, told in (
+        (tmp_path / "none", "out", "none: cannot read the file"), (folder, "out", "reads a file"),
+        ("-", "out", "reads a file"), (source, source, "would overwrite the input"),
+        (source, tmp_path / "folder.txt" / ".." / source.name, "overwrite"),
+        (source, folder, r"(.|\n)*found: +a folder"), (source, file, r"(.|\n)*found: +a file"),
+    ):  # fmt: skip
+        with pytest.raises((ConfigError, DataError), match=told):
+            translate_file(nowhere, given, tmp_path / output, workers=1)
+    for counts in ({"workers": 0}, {"workers": 100_000}, {"part_lines": 0}, {"part_lines": -1}):
+        with pytest.raises(ConfigError, match="from 1 to"):
+            translate_file(nowhere, source, tmp_path / "out", **counts)
+    assert file.read_text() == "mine"
+    assert source.read_text(encoding="utf-8").split("\n")[:-1] == TEXTS
+
+
+def test_what_several_workers_do_not_do_is_refused(model, source, tmp_path, capfd):
+    for words, told in ((["--on-bad-text", "replace"], "leave bad lines empty"), (["--adapter", "x"], "dragoman merge"),
+                        (["--nbest", "2"], "one line for each")):  # fmt: skip
+        given = ["translate", str(model), "--input", str(source), "--output", str(tmp_path / "out"), "--workers", "1"]
+        with pytest.raises(ConfigError) as refused:
+            make_app()([*given, *words], standalone_mode=False)
+        assert told in str(refused.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_lines_are_left_empty_and_told(model, expected, source, tmp_path, forked, monkeypatch):
@@ -151,6 +188,25 @@ def test_a_part_that_always_kills_is_left_out_and_tried_again(model, expected, s
     monkeypatch.setattr(running, "_printed", printed)
     translate_file(model, source, tmp_path / "out.txt", workers=1, part_lines=20)
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == expected
+
+
+def test_workers_end_when_who_started_them_is_killed(monkeypatch):
+    """A pipe that only the worker holds open ends with it."""
+    ends, begun = os.pipe(), os.pipe()
+    starter = os.fork()
+    if starter == 0:
+        monkeypatch.setattr(Translator, "from_pretrained", lambda *_, **__: os.write(begun[1], b"x"))
+        worker = get_context("fork").Process(target=lambda: (running._open(Job(("m",), DecodingConfig(), Placement())),
+                                                             time.sleep(600)))  # fmt: skip
+        worker.start()
+        os.close(ends[1])
+        time.sleep(600)
+    os.close(ends[1])
+    assert os.read(begun[0], 1) == b"x"
+    os.kill(starter, signal.SIGKILL)
+    os.waitpid(starter, 0)
+    assert select.select([ends[0]], [], [], 30)[0], "the worker is still there"
+    assert os.read(ends[0], 1) == b""
 
 
 def test_a_damaged_file_is_one_error(model, source, tmp_path, forked):

@@ -45,4 +45,4 @@ def test_a_notebook_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
 
 def test_all_chapters_are_written_in_both_languages(tmp_path: Path) -> None:
     written = notebooks.write_notebooks(tmp_path)
-    assert len(written) == len(CHAPTERS) == 26
+    assert len(written) == len(CHAPTERS) == 28

@@ -135,6 +135,7 @@ def test_a_setting_with_two_values_is_refused(dragoman: Command, model: Path) ->
     same = ("--set", "beam_size=2", "--set", "beam_size=2", "--beam-size", 2)
     assert dragoman("translate", model, "ba", *same).status == 0
     refused(dragoman("train", "--out", "r", "--seed", 1, "--set", "seed=2"), "given twice")
+    refused(dragoman("translate", model, "ba", "--set", "temperature=nan"), "(found nan)")  # which is unlike itself
 
 
 def test_a_refused_training_leaves_nothing(dragoman: Command, tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman.errors import DataError, DragomanError, ModelError
+from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
 from dragoman.importing.pieces import ForeignPieces, read_pieces
 from dragoman.importing.states import read_state
 from dragoman.text.protobuf import field
+from export_models import make_directory
 from importing_directories import MAKERS
 from oracle.marian_directory import sentencepiece_model
 
@@ -30,6 +31,24 @@ VALUES = (None, True, -1, 0, 1.5, 2**63, 10**12, "", "x", [], [0], {}, {"a": []}
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     folder = tmp_path_factory.mktemp("hostile") / "theirs"
     return folder, MAKERS[request.param](folder)
+
+
+def test_what_is_no_directory_of_another_system_is_told_at_once(made: tuple[Path, Any], tmp_path: Path) -> None:
+    folder = made[0]
+    ours, file = make_directory(tmp_path / "ours"), tmp_path / "file"
+    file.write_text("x")
+    for given, out, told in (
+        (tmp_path / "none", "out", r"is a directory(.|\n)*found: +nothing"), (file, "out", r"found: +a file"),
+        (ours, "out", "every verb takes it as it is"), (folder, file, "there already"),
+        (folder, file / "out", "made in a file"), (folder, ours, "there already"),
+    ):  # fmt: skip
+        with pytest.raises((ModelError, ConfigError), match=told):
+            dragoman.import_model(given, tmp_path / out)
+    with pytest.raises(
+        ModelError, match=f"dragoman import {folder}$" if (folder / "config.json").exists() else "no model"
+    ):
+        dragoman.Translator.from_pretrained(folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "ours"]
 
 
 def spoiled(data: bytes, draw: random.Random) -> bytes:

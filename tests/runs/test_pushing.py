@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from dragoman.errors import DragomanError, ModelError
+from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.models.hub import is_hub_name, on_disk
 from dragoman.runs import pack
 from dragoman.runs.bundling import needed_files
@@ -144,8 +144,12 @@ def test_a_name_is_fetched_or_the_extra_is_named(tmp_path, monkeypatch):
         on_disk("org/name")
 
 
-def test_what_is_no_name_or_has_no_card_is_refused(tmp_path):
-    with pytest.raises(DragomanError, match="org/name"):
+def test_what_is_no_name_or_has_no_model_or_no_card_is_refused(run, tmp_path):
+    with pytest.raises(ConfigError, match="org/name"):
         push(tmp_path, "name")
-    with pytest.raises(ModelError, match="needs a card"):
+    with pytest.raises(ModelError, match="no model here"):
         push(tmp_path, "org/name", dry_run=True)
+    model = Path(shutil.copytree(run, tmp_path / "model"))
+    (model / "README.md").unlink()
+    with pytest.raises(ModelError, match="needs a card"):
+        push(model, "org/name", dry_run=True)

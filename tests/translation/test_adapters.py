@@ -9,6 +9,7 @@ import pytest
 from dragoman.cli import make_app
 from dragoman.config import make_config
 from dragoman.errors import ConfigError, ModelError
+from dragoman.runs import pack
 from dragoman.training import merge, train
 from dragoman.translation import Translator
 from small_runs import WORDS, small_config, write_corpus
@@ -79,6 +80,13 @@ def test_adapters_of_another_base_or_over_several_are_refused(made):
         Translator.from_pretrained([base, base], adapters=runs)
     with pytest.raises(ModelError, match="no adapter here"):
         Translator.from_pretrained(base, adapters={"x": base})
+
+
+def test_the_base_of_a_merged_model_may_be_packed(made, tmp_path):
+    base, runs = made
+    packed = pack(base, tmp_path / "base.dragoman").directory
+    one, other = merge(runs["menus"], tmp_path / "one"), merge(runs["menus"], tmp_path / "other", base=packed)
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
 
 
 def test_the_command_line_takes_an_adapter(made, capfd):

@@ -9,21 +9,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.parts import BulkResult, Part, Parts, Problem, cut
 from dragoman.config import DecodingConfig, Placement
+from dragoman.config.placement import MOST_THREADS
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.files import sum_of
 from dragoman.pace import Pace, silent
+from dragoman.text.opening import open_bytes
 
 if TYPE_CHECKING:
     from dragoman.translation import Translator
 
 # A part during which workers have died so often is left out.
 TRIES = 3
+_MOST_LINES = 10_000_000  # of a part, which is held in memory
 _WEIGHTS = "model.safetensors"
 
 
@@ -91,13 +95,13 @@ def translate_file(
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
+    _check(source, output, workers, part_lines)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
+    opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
     del opened
     placement = Placement(device, engine, precision, threads)
     job = Job(tuple(str(Path(one)) for one in models), options, placement, prefix, dict(columns or {}))
-    if not source.is_file():
-        raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
     folder = output if not output.suffix else output.with_name(output.name + ".parts")
     parts = Parts(folder, _plan(job, source, part_lines))
     run = _Run(job, parts, workers or os.cpu_count() or 1, report)
@@ -106,6 +110,26 @@ def translate_file(
         parts.join(run.count, output)
         return BulkResult(output, result.lines, result.kept, result.problems)
     return result
+
+
+def _check(source: Path, output: Path, workers: int | None, part_lines: int) -> None:
+    """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone."""
+    for name, number, most in (("workers", workers, MOST_THREADS), ("part_lines", part_lines, _MOST_LINES)):
+        if number is not None and not 1 <= number <= most:
+            expected = f"a whole number from 1 to {most:,}"
+            raise ConfigError(f"so many {name} cannot be had", expected=expected, found=number)
+    if str(source) == "-" or (source.exists() and not source.is_file()):
+        raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
+    with open_bytes(source):
+        pass
+    if output.resolve() == source.resolve():
+        raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
+    if output.exists() and output.is_dir() == bool(output.suffix):
+        raise ConfigError(
+            "the output is of the other kind already", file=output,
+            expected="a file if its name has a suffix, else a folder of parts",
+            found="a folder" if output.suffix else "a file", hint="give another --output",
+        )  # fmt: skip
 
 
 def _plan(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
@@ -199,6 +223,7 @@ _WORKER: dict[str, Any] = {}
 
 def _open(job: Job) -> None:
     """Open the model, once in each worker."""
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(job.placement.threads or 1)
     from dragoman.translation import Translator
 
@@ -207,6 +232,14 @@ def _open(job: Job) -> None:
         job.models, device=place.device, engine=place.engine, precision=place.precision
     )
     _WORKER.update(job=job, translator=translator)
+
+
+def _end_with_parent() -> None:
+    """End when the process that hands out parts has: killed, it cannot say so, and models would stay in memory."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _translated(part: Part) -> tuple[list[str], list[Problem]]:

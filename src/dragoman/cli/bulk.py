@@ -26,9 +26,14 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
         hint = "give --input FILE and --output FOLDER (or a file name with a suffix)"
         raise ConfigError("several workers translate a file into files", hint=hint)
     one_line_each = {"TEXT": "text", "--nbest": "nbest", "--alignments": "alignments", "--word-alignments": "words"}
-    refused = {**one_line_each, "--adapter": "adapter"}
-    if found := [flag for flag, name in refused.items() if given[name]]:
+    if found := [flag for flag, name in one_line_each.items() if given[name]]:
         raise ConfigError("several workers print one line for each", found=", ".join(found), hint="leave it out")
+    if given["adapter"] is not None:
+        hint = "dragoman merge makes one model of both"
+        raise ConfigError("several workers open models without adapters", found="--adapter", hint=hint)
+    if given["on_bad_text"] == "replace":
+        hint = "leave it out"
+        raise ConfigError("several workers leave bad lines empty", found="--on-bad-text replace", hint=hint)
     result = translate_file(
         [given["model"], *(given["ensemble"] or [])],
         given["input_"],
@@ -47,7 +52,8 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
     for problem in result.problems[:10]:
         tell(f"line {problem.line:,} has no translation: {problem.reason}")
     if len(result.problems) > 10:
-        tell(f"... and {len(result.problems) - 10:,} more lines; {result.path} has all in *.problems.jsonl")
+        kept = f"; {result.path} has all in *.problems.jsonl" if result.path.is_dir() else ""
+        tell(f"... and {len(result.problems) - 10:,} more lines{kept}")
     if result.left_out:
         tell(f"left out: parts {', '.join(map(str, result.left_out))}; the same call tries them again")
         raise typer.Exit(1)

@@ -79,7 +79,7 @@ As = Annotated[
 
 def explain(
     model: Annotated[
-        Path | None, typer.Argument(help="A run directory or model directory.", metavar="MODEL", show_default=False)
+        Path | None, typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", show_default=False)
     ] = None,
     text: Annotated[
         str | None, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT", show_default=False)

@@ -144,7 +144,7 @@ def _assigned(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     for one in settings:
         for section, values in parse_assignments([one]).items():
             for key, value in values.items():
-                if tree.setdefault(section, {}).setdefault(key, value) != value:
+                if tree.setdefault(section, {}).setdefault(key, value) not in (value,):  # nan != nan, but is in (nan,)
                     found = f"{tree[section][key]!r} and {value!r}"
                     raise ConfigError(f"{section}.{key} is given twice, and only one can count", found=found)
     return tree

@@ -20,7 +20,7 @@ def opened(context: Any, given: Any) -> Any:
     """
     if isinstance(given, (list, tuple)):
         return [opened(context, one) for one in given]
-    if given is None or not given.is_file():
+    if given is None or not given.is_file() or context.info_name == "pack":  # which refuses it itself
         return given
     from dragoman.archive import unpacked
     from dragoman.errors import ConfigError

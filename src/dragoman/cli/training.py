@@ -180,6 +180,9 @@ def demo(
     ] = None,
     direction: Annotated[str | None, typer.Option(help="zh-en or en-zh; of sounds en-en or zh-en.")] = None,
     sound: Annotated[bool, typer.Option("--sound", help="Spoken commands instead of texts.")] = False,
+    time: Annotated[
+        str | None, typer.Option(help="With --sound: train for 30m, 1h instead of four minutes.", metavar="TIME")
+    ] = None,
 ) -> None:
     """Train a small Chinese-English model, and show it at work. The corpus ships with the package."""
     from dragoman.demo import run_demo, run_sound_demo
@@ -189,7 +192,9 @@ def demo(
         language = {None: "en", "en-en": "en", "zh-en": "zh"}.get(direction)
         if language is None:
             raise typer.BadParameter("expected en-en or zh-en", param_hint="--direction")
-        raise typer.Exit(run_sound_demo(out or Path("runs/demo-sound"), language=language).exit_status)
+        raise typer.Exit(run_sound_demo(out or Path("runs/demo-sound"), language=language, time=time).exit_status)
+    if time is not None:
+        raise typer.BadParameter("only with --sound", param_hint="--time")
     out, direction = out or Path("runs/demo"), direction or "zh-en"
     if direction not in DIRECTIONS:
         raise typer.BadParameter(f"expected {' or '.join(DIRECTIONS)}", param_hint="--direction")

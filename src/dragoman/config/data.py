@@ -236,6 +236,8 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
             raise ValueError(f"repeat has {len(self.repeat)} numbers for {len(files)} training files")
         if self.weights and files and len(self.weights) != len(files):
             raise ValueError(f"weights has {len(self.weights)} numbers for {len(files)} training files")
+        if self.weights and not any(self.weights):
+            raise ValueError("weights are all 0, and no pair would ever be seen")
         mixed = [name for name in ("repeat", "weights", "mixing_temperature") if getattr(self, name)]
         if len(mixed) > 1:
             raise ValueError(f"{' and '.join(mixed)} each say how often files are seen: give one of them")

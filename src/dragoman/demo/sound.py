@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import wave
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dragoman.audio import Waveform
 
 RATE, SHOWN = 16_000, 8
+# With time given: sentences to train on for each minute, the demo's own and at most.
+A_MINUTE, MOST = 300, 12_000
 # How the test sets are called: by voices that training heard, and by others.
 TESTS = {"test": "voices that training heard", "test_unseen": "voices that it never heard"}
 
@@ -41,9 +43,16 @@ class SoundDemo:
     exit_status: int = 0
 
 
-def sound_config(out: Path, corpus: Path, updates: int = 900) -> TrainConfig:
-    """Return the settings of the demo: a small model, about three minutes on two cores."""
-    return make_config(
+def sound_config(out: Path, corpus: Path, updates: int = 900, time: str | float | None = None) -> TrainConfig:
+    """Return the settings of the demo: a small model, about three minutes on two cores.
+
+    Args:
+        out: the run directory.
+        corpus: of `write_spoken_commands`.
+        updates: how long to train.
+        time: instead: 30m, 1h or minutes. A deeper encoder hears each sound a little different each time.
+    """
+    short = make_config(
         {
             "out": str(out),
             "data": {
@@ -64,10 +73,19 @@ def sound_config(out: Path, corpus: Path, updates: int = 900) -> TrainConfig:
             "validation": {"every": max(1, updates // 2), "metric": "exact"},
         }
     )  # fmt: skip
+    if time is None:
+        return short
+    longer = {
+        "audio": {"perturb": "everything"},
+        "model": {"num_encoder_layers": 4},
+        "training": {"max_minutes": time, "max_steps": None, "ema_decay": 0.995},
+        "validation": {"every": None, "metric": "wer"},
+    }
+    return short.replace({name: {**getattr(short, name).to_dict(), **values} for name, values in longer.items()})
 
 
 def run_sound_demo(
-    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 900,
+    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 900, time: str | float | None = None,
     report: Callable[[str], None] = print,
 ) -> SoundDemo:  # fmt: skip
     """Have commands spoken, train on them (or go on), transcribe held-out ones, and tell how many words are wrong.
@@ -76,18 +94,24 @@ def run_sound_demo(
         out: the run directory; the sounds go into `corpus/` inside it.
         language: of the voices, "en" or "zh"; what is written is English, so "zh" is translated.
         updates: how long to train.
+        time: instead: 30m, 1h or minutes; the longer, the more sentences are spoken before.
         report: takes the lines of the story.
 
     Raises:
-        ConfigError: the directory has a run that is none of the demo, or the synthesiser is not installed.
+        ConfigError: the directory has a run that is none of the demo, the synthesiser is not installed, or no time is
+            meant.
     """
     out = Path(out)
     corpus = out / "corpus"
-    if (out / SETTINGS_FILE).exists() and not corpus.exists():
+    if (out / SETTINGS_FILE).exists() and not (corpus / "train.tsv").exists():
         raise ConfigError("another run is there already", file=out, hint="give another directory (--out)")
     if language not in ("en", "zh"):
         raise ConfigError("the demo has no such voices", expected="en or zh", found=language)
-    commands = draw_commands(load_commands(), language)
+    config, grammar = sound_config(out, corpus, updates, time), load_commands()
+    if minutes := config.training.max_minutes:
+        sentences = max(grammar.sizes["train"], min(MOST, round(A_MINUTE * minutes)))
+        grammar = replace(grammar, sizes={**grammar.sizes, "train": sentences})
+    commands = draw_commands(grammar, language)
     began = monotonic()
     seconds = write_spoken_commands(corpus, commands, language)
     voices = len({str(one.voice) for one in commands.train})
@@ -95,7 +119,7 @@ def run_sound_demo(
         f"corpus: {len(commands.train):,} spoken commands to train on and {len(commands.test)} held out; "
         f"{seconds / 60:.0f} minutes of sound by {voices} voices ({monotonic() - began:.0f} s)"
     )
-    run = train(sound_config(out, corpus, updates), resume=True)
+    run = train(config, resume=True)
     if run.exit_status:
         report("called again, the demo goes on from there")
         return SoundDemo(out, {}, run.progress.seconds, run.exit_status)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.directories import check_new
 from dragoman.errors import ConfigError, ModelError
+from dragoman.files import read_json
 from dragoman.importing.taken import Taken, write_run
 from dragoman.models.blueprint import count_numbers
-from dragoman.models.description import read_config
+from dragoman.models.description import CONFIG, read_config
 from dragoman.models.draft import blueprint_of
 
 
@@ -62,10 +64,12 @@ def import_model(
     """
     folder, made = Path(directory), Path(out)
     if not folder.is_dir():
-        raise ModelError("no directory here", file=folder)
+        found = "a file" if folder.exists() else "nothing"
+        raise ModelError("a model to import is a directory", file=folder, expected="a directory", found=found)
     found = kind or kind_of(folder)
     if found not in KINDS:
         raise ConfigError("there is no such kind of model", expected=", ".join(KINDS), found=found)
+    check_new(made)
     taken = KINDS[found](folder, source_language, target_language, unpickle)
     write_run(taken, made)
     parameters = count_numbers(blueprint_of(read_config(made)[0]))
@@ -91,6 +95,8 @@ def kind_of(directory: Path) -> str:
         "(M2M100, NLLB); model.npz (Marian); config.yaml and src_vocab.txt (JoeyNMT)"
     )
     hint = "see the page about importing; --from says what it is"
+    if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):
+        hint = "this is a model of Dragoman already: every verb takes it as it is"
     raise ModelError(
         "no model that can be imported is known by these files", file=directory, expected=expected, hint=hint
     )

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.config import DecodingConfig, ModelConfig
-from dragoman.directories import check_new, prepared, put
+from dragoman.directories import prepared, put
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.blueprint import places
 from dragoman.models.description import Languages, load_tokenizers, save_config, save_tokenizers
@@ -43,14 +43,12 @@ class Taken:
 
 
 def write_run(taken: Taken, out: Path) -> None:
-    """Write a run directory, whole or not at all.
+    """Write a run directory, whole or not at all; that `out` is free has been checked.
 
     Raises:
-        ConfigError: `out` is there already.
         ModelError: weights do not fit the settings.
         SaveError: a file cannot be written.
     """
-    check_new(out)
     try:
         config = ModelConfig.from_dict(dict(taken.model))
         decoding = DecodingConfig.from_dict(dict(taken.decoding))

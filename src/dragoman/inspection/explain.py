@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dragoman.archive import as_directory
 from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
@@ -69,7 +70,7 @@ def explain(
     An encoder-decoder translates the text; a decoder-only model continues it; a masked model fills its `<mask>`.
 
     Args:
-        model: a run or model directory, or a translator of one model.
+        model: a run or model directory, a packed model, or a translator of one model.
         text: what to explain.
         target: for an encoder-decoder, a text in the target language: the stages of the decoder and the training view
             are then those of this text, all positions at once, beside the same text fed one piece at a time.
@@ -105,7 +106,7 @@ class _Asked:
 def _explained(model: Translator | str | Path, text: str, target: str | None, asked: _Asked, device: str) -> Trace:
     if isinstance(model, Translator):
         return _translation(model, text, target, asked)
-    path = Path(model)
+    path = as_directory(Path(model))
     family = family_of(path)
     if family not in ("transformer", "causal", "masked"):
         hint = "see what it finds likely with `dragoman complete`"

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from dragoman.archive import ENDING, as_directory
 from dragoman.config import ModelConfig, parse_assignments, read_toml
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import parallel_logits
@@ -202,8 +203,8 @@ def read_model_config(items: Sequence[str]) -> ModelConfig:
     """Return a configuration from its parts; later ones win.
 
     Args:
-        items: each `base` or `big` (paper table 3), a TOML file with a `[model]` section, a model directory, or
-            `KEY=VALUE` with a setting of the model.
+        items: each `base` or `big` (paper table 3), a TOML file with a `[model]` section, a model directory or a
+            packed model, or `KEY=VALUE` with a setting of the model.
 
     Raises:
         ConfigError: one is none of these, or they do not hold together.
@@ -219,6 +220,8 @@ def read_model_config(items: Sequence[str]) -> ModelConfig:
             tree |= given["model"]
         elif (Path(item) / CONFIG).exists():
             tree |= read_config(Path(item))[0].to_dict(none=False)
+        elif item.endswith(ENDING) and Path(item).is_file():
+            tree |= read_config(as_directory(Path(item)))[0].to_dict(none=False)
         elif Path(item).is_file():
             tree |= read_toml(item).get("model", {})
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
@@ -75,7 +76,7 @@ def inspect(
     """Return what happens to a text on its way through a trained model, as a record with arrays; all families have one.
 
     Args:
-        model: a run or model directory, or a translator of one model.
+        model: a run or model directory, a packed model, or a translator of one model.
         text: what an encoder-decoder translates, another model continues, or a masked model fills the `<mask>` of.
         target: for an encoder-decoder, a text in the target language, or its ids: the stages of the decoder are then
             those of this text, and it is told why it was not written.
@@ -117,7 +118,7 @@ def opened(model: Translator | str | Path, device: str) -> Translator | Path:
     """Return an encoder-decoder opened so that one can look into it, and the directory of a model of another family.
 
     Args:
-        model: a run or model directory, or a translator.
+        model: a run or model directory, a packed model, or a translator.
         device: where a directory's model runs.
 
     Raises:
@@ -125,7 +126,7 @@ def opened(model: Translator | str | Path, device: str) -> Translator | Path:
     """
     if isinstance(model, Translator):
         return model
-    path = Path(model)
+    path = as_directory(Path(model))
     if family_of(path) != "transformer":
         return path
     return Translator.from_pretrained(path, device=device, engine="module")
@@ -167,7 +168,7 @@ def _ids(given: str | Sequence[int] | None) -> Any:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float | str], ...]:
     return tuple((name, value) for name, value in options.items() if value is not None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines import ModuleEngine, choose_device, choose_engine
 from dragoman.errors import ConfigError, ModelError
@@ -53,7 +54,7 @@ def load_language_model(
     """Load a run or model directory of any family.
 
     Args:
-        path: the directory.
+        path: the directory, or a packed model.
         device: where weights go; counts stay on the CPU.
         engine: which engine runs a decoder; "auto" chooses.
         precision: in which precision it multiplies, as for `Translator`.
@@ -63,7 +64,7 @@ def load_language_model(
         ModelError: there is no model, it is damaged, or the vocabulary beside it is another one's.
     """
     placement = Placement(device, engine, precision)
-    folder, where = Path(path), choose_device(device)
+    folder, where = as_directory(Path(path)), choose_device(device)
     files = OpenedFiles([folder], {"device": device, "engine": engine, "precision": precision})
     if is_markov(folder):
         _check_plain("a Markov model", engine, precision)

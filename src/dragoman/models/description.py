@@ -81,7 +81,8 @@ def _read(directory: Path) -> dict[str, Any]:
     file = directory / CONFIG
     tree = read_json(file, limit=MAX_SETTINGS_BYTES)
     if tree.get("format") != FORMAT:
-        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"))
+        hint = None if "format" in tree else f"a model of another system is taken over by dragoman import {directory}"
+        raise ModelError("unknown format of model", file=file, expected=FORMAT, found=tree.get("format"), hint=hint)
     if unknown := sorted(tree.keys() - _KEYS):
         raise ModelError("not a model's configuration", file=file, expected=", ".join(sorted(_KEYS)), found=unknown[0])
     files = tree.get(FILES, {})

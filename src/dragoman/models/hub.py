@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dragoman.errors import DragomanError, ModelError
+from dragoman.errors import ConfigError, ModelError
 
 # What running a model may need, and its card.
 FILES = ("*.json", "*.safetensors", "*.model", "*.toml", "README.md")
@@ -43,7 +43,7 @@ def check_name(name: str) -> None:
     """Refuse what is no name on a hub.
 
     Raises:
-        DragomanError: it is not of the form org/name.
+        ConfigError: it is not of the form org/name.
     """
     if _NAME.fullmatch(name) is None:
-        raise DragomanError("not a name on the hub", expected="org/name", found=name)
+        raise ConfigError("not a name on the hub", expected="org/name", found=name)

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.archive import ENDING, unpacked, write_archive
+import torch
+
+from dragoman.archive import ENDING, as_directory, unpacked, write_archive
+from dragoman.audio.waveform import Waveform
 from dragoman.directories import check_new, prepared, put
 from dragoman.engines import choose_device
 from dragoman.errors import ConfigError
@@ -69,7 +72,7 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
     Checkpoints, prepared data, logs and settings of the training stay behind. The directory appears when all is well.
 
     Args:
-        model: a run or model directory.
+        model: a run or model directory, or a packed model.
         out: the directory to make.
 
     Raises:
@@ -77,7 +80,7 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
         ModelError: there is no model, or it is damaged.
         SaveError: a file cannot be written.
     """
-    source, out = Path(model), Path(out)
+    source, out = as_directory(Path(model)), Path(out)
     check_new(out)
     names = given_away(source)
     with prepared(out) as made:
@@ -104,6 +107,8 @@ def pack(model: str | Path, out: str | Path) -> Bundle:
     if out.suffix != ENDING or os.path.lexists(out):
         expected = f"a new file whose name ends in {ENDING}"
         raise ConfigError("a model cannot be packed there", file=out, expected=expected)
+    if as_directory(source) != source:
+        raise ConfigError("the model is packed already", file=source, expected="a directory", hint="copy the file")
     names = [*needed_files(source), *([CARD] if (source / CARD).exists() else [])]
     with prepared(out) as folder:
         made = folder / out.name
@@ -130,12 +135,14 @@ def copy_files(source: Path, names: Sequence[str], made: Path) -> None:
 
 
 def try_model(directory: Path) -> None:
-    """Open a model, and translate a line if it is one that translates.
+    """Open a model, and translate a line if it is one that translates, or a second of silence if it listens.
 
     Raises:
         DragomanError: it cannot be done.
     """
     if family_of(directory) == "transformer":
-        Translator.from_pretrained(directory).translate(["a"])
+        translator = Translator.from_pretrained(directory)
+        sound = translator.tokenizers.sound
+        translator.translate(["a" if sound is None else Waveform(torch.zeros(sound.sample_rate), sound.sample_rate)])
     else:
         load_language_model(directory, device=str(choose_device("cpu")))

@@ -11,7 +11,7 @@ from dragoman.archive import as_directory
 from dragoman.errors import DragomanError, ModelError
 from dragoman.models.adapters import ADAPTER, has_adapter
 from dragoman.models.hub import check_name
-from dragoman.runs.bundling import CARD, bundle
+from dragoman.runs.bundling import CARD, bundle, needed_files
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ def push(
         message: of the commit.
 
     Raises:
-        DragomanError: the name is none, or the extra `hub` is not installed, or the hub refuses.
+        ConfigError: the name is none.
+        DragomanError: the extra `hub` is not installed, or the hub refuses.
         ModelError: there is no model, or it has no card.
     """
     check_name(name)
     model = as_directory(Path(model))
+    needed_files(model)  # where there is no model, that is what is said
     if not (model / CARD).exists():
         hint = "a run has one when its training has ended; of another directory write one, with the hub's head"
         raise ModelError("a model on the hub needs a card", file=model / CARD, hint=hint)

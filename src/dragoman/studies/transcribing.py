@@ -114,7 +114,7 @@ def check_head(translator: Translator) -> None:
         ConfigError: it has no head for CTC.
     """
     if not translator.backend.has_heads:
-        hint = "train with training.ctc_weight above 0, or ask for the times of parts alone"
+        hint = "train with training.ctc_loss_weight above 0, or ask for the times of parts alone"
         raise ConfigError("the model does not know when its words are said", expected="a head for CTC", hint=hint)
 
 

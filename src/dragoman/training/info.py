@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from dragoman.archive import as_directory
 from dragoman.config import SETTINGS_FILE, make_config, read_toml
 from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.engines import choose_device, choose_engine
@@ -26,7 +27,7 @@ from dragoman.training.progress import Progress
 
 
 def info(directory: str | Path) -> dict[str, Any]:
-    """Return what a run or model directory holds.
+    """Return what a run or model directory, or a packed model, holds.
 
     How far training came and what the model reached on held-out lines, shape, vocabularies, languages, decoding
     options, engine and checkpoints, bytes on disk, and the files that running the model needs.
@@ -34,7 +35,7 @@ def info(directory: str | Path) -> dict[str, Any]:
     Raises:
         ModelError: there is no model, or it is damaged.
     """
-    directory = Path(directory)
+    directory = as_directory(Path(directory))
     if is_markov(directory):
         return _describe_counts(directory, load_language_model(directory))
     if not (directory / WEIGHTS).exists() and (directory / SETTINGS_FILE).exists():

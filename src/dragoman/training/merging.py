@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dragoman.archive import as_directory
 from dragoman.config import SETTINGS_FILE
 from dragoman.data.prepare import PREPARED
 from dragoman.errors import ConfigError, ModelError
@@ -21,7 +22,7 @@ def merge(adapter: str | Path, out: str | Path, base: str | Path | None = None) 
     Args:
         adapter: an adapter directory, or the run that trained it.
         out: the model directory to make.
-        base: where its base is now; None: where it was when the adapter was trained.
+        base: where its base is now, a directory or a packed model; None: where it was when the adapter was trained.
 
     Returns:
         The directory.
@@ -34,7 +35,7 @@ def merge(adapter: str | Path, out: str | Path, base: str | Path | None = None) 
     if base is None and not (Path(loaded.base) / WEIGHTS).exists():
         hint = "say where it is now (--base)"
         raise ModelError("the base of the adapter is not there", file=loaded.base, hint=hint)
-    return merge_loaded(loaded, Path(base or loaded.base), Path(out))
+    return merge_loaded(loaded, as_directory(Path(base or loaded.base)), Path(out))
 
 
 def merge_loaded(adapter: Adapter, base: Path, out: Path) -> Path:

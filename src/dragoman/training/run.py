@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman.archive import ENDING
 from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, make_config, read_toml, write_toml
 from dragoman.config.effects import check_effects
 from dragoman.data import Prepared, prepare
@@ -231,7 +232,8 @@ class _Session:
         if init is None:
             return None
         if not (Path(init) / "config.json").exists():
-            raise ModelError("no model to start from", file=init, expected="a run or model directory")
+            hint = f"unpack it: dragoman bundle {init} --out DIR" if str(init).endswith(ENDING) else None
+            raise ModelError("no model to start from", file=init, expected="a run or model directory", hint=hint)
         self._take_family(Path(init))
         base = read_config(Path(init))[0]
         check_shape(self.config.model, base, Path(init))
