@@ -24,10 +24,9 @@ enum {
     DRAGOMAN_TOO_LONG = 6 /* a sequence is longer than a table of positions */
 };
 
-/* Weights are numbers, or bytes with a factor for each row. */
 typedef struct {
     const float* weight;  /* [out, in] */
-    const int8_t* bytes;  /* [out, in] in place of `weight`, which is null */
+    const int8_t* bytes;  /* [out, in] in place of `weight`, if that is null */
     const float* factors; /* [out], of `bytes` */
     const float* bias;    /* [out], or null */
     int32_t out, in;

@@ -5,7 +5,6 @@
 #include "pass.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked

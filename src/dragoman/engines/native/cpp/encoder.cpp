@@ -6,7 +6,6 @@
 #include "pass.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr int ROWS_EACH = 24;  // with fewer, workers share the rows of a stage instead of taking some of their own

@@ -8,7 +8,6 @@
 #include "processor.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t WEIGHTS_CHUNK = size_t{1} << 25;
