@@ -47,6 +47,10 @@ class DragomanError(Exception):
         self.hint = hint
         super().__init__(self._compose())
 
+    def __str__(self) -> str:
+        """Return the message in its parts, with what was added to it on its way up."""
+        return self._compose()
+
     def _compose(self) -> str:
         place = escaped(self.file or "")
         if self.line is not None:

@@ -12,12 +12,14 @@ import torch
 
 import dragoman
 from dragoman.audio import FrontEnd, Waveform
+from dragoman.bulk import translate_file
 from dragoman.cli import main
 from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.models import build_model, save_pretrained
 from dragoman.models.description import save_tokenizers
 from dragoman.runs import bundle, pack
+from dragoman.studies.listening import named_recordings
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
 from small_sounds import write_spoken, write_wav
@@ -49,6 +51,14 @@ def test_a_model_that_listens_is_bundled_and_packed(model: Path, spoken: tuple[P
     sound = str(spoken[0].parent / "one0.wav")
     heard = [dragoman.Translator.from_pretrained(one).translate([sound])[0].text for one in (model, *made)]
     assert heard[1:] == [heard[0]] * 2
+
+
+def test_a_model_that_listens_is_no_work_for_several_workers(
+    model: Path, spoken: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="listens to sounds"):
+        translate_file(model, spoken[1], tmp_path / "out", workers=1)
+    assert not (tmp_path / "out").exists()
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -128,10 +138,14 @@ def test_texts_and_sounds_are_told_apart(
     status, _, error = run(monkeypatch, capfd, "translate", str(model), "a text")
     assert status == 2
     assert "transcribe" in error
-    with pytest.raises(ConfigError, match="listens"):
-        dragoman.explain(model, "a text")
-    with pytest.raises(ConfigError, match="listens"):
-        dragoman.inspect(model, "a text")
+    for look in (dragoman.explain, dragoman.inspect):
+        with pytest.raises(DataError, match="cannot be read"):
+            look(model, "a text")
+    (tmp_path / "list.tsv").write_text(f"{spoken[0].parent / 'one0.wav'}\nnone.wav\n")
+    with pytest.raises(DataError, match=r"list.tsv, line 2: there is no such recording(.|\n)*none.wav"):
+        named_recordings(tmp_path / "list.tsv")
+    with pytest.raises(DataError, match=r"no such recording(.|\n)*to do: .*are a list of recordings"):
+        dragoman.evaluate(model, spoken[1], spoken[1])
     with pytest.raises(DataError, match="no such file"):
         dragoman.transcribe(model, tmp_path / "none.wav")
     with pytest.raises(DataError, match="no sounds"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.demo import sound
+from dragoman.demo import run_demo, sound
 from dragoman.demo.commands import CommandGrammar, load_commands
 from dragoman.demo.sound import run_sound_demo, sound_config
 from dragoman.errors import ConfigError
@@ -36,8 +36,12 @@ def test_what_is_no_demo_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such voices"):
         run_sound_demo(tmp_path / "run", language="fr")
     (tmp_path / "config.toml").write_text("")
-    with pytest.raises(ConfigError, match="another run"):
-        run_sound_demo(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "train.txt").write_text("of the other demo")
+    for another in (run_sound_demo, run_demo):
+        with pytest.raises(ConfigError, match="another run"):
+            another(tmp_path)
+    assert [one.name for one in (tmp_path / "corpus").iterdir()] == ["train.txt"]
 
 
 @pytest.mark.parametrize(("time", "sentences"), [("2m", 3000), ("30m", 9000), (10.5, 3150), ("2h", 12_000)])

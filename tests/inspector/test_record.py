@@ -295,7 +295,13 @@ def test_a_target_is_judged() -> None:
 
 def test_it_is_saved_and_read_again(tmp_path: Path) -> None:
     found = inspect(translator(1), TEXT)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    for place, told in (("mine", "has other things"), ("trace.json", "two files")):
+        with pytest.raises(ConfigError, match=told):
+            found.save(tmp_path / place)
     again = Inspection.load(found.save(tmp_path / "trace"))
+    assert found.save(tmp_path / "trace") == tmp_path / "trace", "a record takes the place of another"
     assert again.record == json.loads(found.json())
     assert again.arrays.keys() == found.arrays.keys()
     assert all((again.arrays[name] == values).all() for name, values in found.arrays.items())

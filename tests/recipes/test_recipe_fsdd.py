@@ -84,3 +84,13 @@ def test_a_corpus_is_read_and_its_lists_are_written(tmp_path: Path) -> None:
             files = (tmp_path / "out" / f"{part}-{kind}.tsv").read_text(encoding="utf-8").splitlines()
             assert len(said) == len(files) == count
             assert all((tmp_path / "out" / file).exists() for file in files)
+
+
+def test_only_what_is_judged_has_silence_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fsdd, "SEQUENCES", dict.fromkeys(fsdd.SEQUENCES, 2))
+    lists = fsdd.draw_corpus(fsdd.split(recordings(), "digits"))
+    for part in fsdd.SEQUENCES:
+        for text, sound in lists[f"{part}-isolated"]:
+            silence = 0 if part == "train" else round(fsdd.MARGIN * fsdd.RATE)
+            assert len(sound) == 800 + 10 * fsdd.WORDS.index(text) + silence
+            assert np.count_nonzero(sound) == len(sound) - silence

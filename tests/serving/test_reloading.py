@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from dragoman import Translator
+from dragoman.runs import pack
 from dragoman.serving import ServeSettings, make_settings, new_key
 from served import Process, Served, until
 
@@ -116,3 +117,13 @@ def test_a_signal_opens_models_anew_and_a_damaged_one_changes_nothing(copies: li
         (copies[0] / "config.json").write_text("{", encoding="utf-8")
         assert "not loaded anew, the former models stay" in said_after_hangup()
         assert translated() == 200
+
+
+def test_a_packed_model_is_served_by_its_name(model: Path, tmp_path: Path) -> None:
+    packed = pack(model, tmp_path / "zh-en.dragoman").directory
+    entry = {"path": packed, "source": "zh", "target": "en"}
+    with Served(make_settings(None, {"models": [entry], "port": 0, "log": "none", "threads": 1})) as served:
+        answer = served.client.post("/v1/translate", json={"text": "ba ce", "model": "zh-en"})
+        assert (
+            answer.json()["translations"][0]["text"] == Translator.from_pretrained(model).translate(["ba ce"])[0].text
+        )

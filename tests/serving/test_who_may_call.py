@@ -142,3 +142,30 @@ def test_a_wrong_key_costs_no_search(model: Path, settings: ServeSettings, tmp_p
             "/v1/translate", json=BODY, headers={"authorization": f"Bearer {key}"}
         )
         assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        ({"port": 99_999}, "port: expected at most 65,535 (found 99999)"),
+        ({"port": "x"}, "port: expected a whole number (found 'x')"),
+        ({"memory": -1}, "memory: expected at least 1 (found -1)"),
+        ({"log": "loud"}, "log: expected 'json', 'text' or 'none' (found 'loud')"),
+        ({"prot": 1}, "prot: there is no such setting; did you mean 'port'?"),
+        ({"limits": {"receive_seconds": 0}}, "limits.receive_seconds: expected more than 0 (found 0)"),
+        ({"limits": {"drain_seconds": float("nan")}}, "limits.drain_seconds: expected at most 86,400 (found nan)"),
+        ({"limits": 3}, "limits: expected a table (found 3)"),
+        ({"models": [{"name": "a b"}]}, "models.0.path: must be given"),
+        ({"models": [{"name": "a b"}]}, "models.0.name: expected text that matches "),
+    ],
+)
+def test_settings_that_do_not_do_are_told_as_others_are(tree: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make_settings(None, tree)
+    assert f"\n  {told}" in str(refused.value)
+    assert "Input should" not in str(refused.value)
+
+
+def test_all_that_is_wrong_with_settings_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"port(.|\n)*threads(.|\n)*limits.texts"):
+        make_settings(None, {"threads": 0, "port": -1, "limits": {"texts": "many"}})

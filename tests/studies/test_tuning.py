@@ -120,6 +120,9 @@ def test_mistakes_are_told_before_anything_is_translated(sources, monkeypatch, t
         {"beam_sizes": (1025,)},
         {"length_penalties": (-1.0,)},
         {"formulas": ("x",)},
+        {"formulas": ("x",), "beam_sizes": (1,)},
+        {"length_penalties": (float("nan"),), "beam_sizes": (1,)},
+        {"right_to_left_weights": (2.0,), "beam_sizes": (1,)},
     ):
         with pytest.raises(ConfigError):
             tune(translator, sources, sources, **options)

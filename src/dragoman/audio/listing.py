@@ -114,8 +114,11 @@ def read_list(path: Path, lines: Iterable[str]) -> Iterator[Recording]:
         lines: what stands in it.
 
     Raises:
-        DataError: a line names no recording; says which.
+        DataError: a line names no recording, or one that is not there; says which.
     """
     folder = os.path.dirname(os.path.abspath(path))
     for number, line in enumerate(lines, 1):
-        yield Recording.of_line(line, folder=folder, file=str(path), line=number)
+        one = Recording.of_line(line, folder=folder, file=str(path), line=number)
+        if not os.path.exists(one.path):
+            raise DataError("there is no such recording", file=str(path), line=number, found=one.path)
+        yield one

@@ -14,6 +14,9 @@ from dragoman.files import json_text, make_directory, read_json, remove, write_b
 from dragoman.text.opening import open_bytes
 
 PLAN, PROBLEMS = "bulk.json", ".problems.jsonl"
+# What numbers would not tell.
+_CHANGED = {"bytes": "the input has changed since", "models": "their model had other weights"}
+_CHANGED["modified"] = _CHANGED["bytes"]
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,7 @@ class Parts:
         self.folder = folder
         file = folder / PLAN
         if file.exists():
-            found = read_json(file)
-            for key in sorted({*plan, *found}):
-                if plan.get(key) != found.get(key):
-                    raise ConfigError(
-                        f"these are parts of something else: {key} differs",
-                        file=file, expected=json_text(plan.get(key)), found=json_text(found.get(key)),
-                        hint="give another --output, or remove this folder",
-                    )  # fmt: skip
+            _check_same(plan, read_json(file), file)
         elif folder.is_dir() and any(folder.iterdir()):
             raise ConfigError("the folder has other things in it", file=folder, hint="give another --output")
         make_directory(folder)
@@ -145,3 +141,19 @@ class Parts:
                 whole.write(self.file(number).read_bytes())
         temporary.replace(path)
         remove(self.folder)
+
+
+def _check_same(plan: Mapping[str, Any], found: Mapping[str, Any], file: Path) -> None:
+    """Refuse parts of another plan, naming what differs; of the options of the search, the first that does."""
+    for key in {**plan, **found}:
+        asked, made = plan.get(key), found.get(key)
+        if asked == made:
+            continue
+        if isinstance(asked, Mapping) and isinstance(made, Mapping):
+            _check_same(asked, made, file)
+        raise ConfigError(
+            f"these are parts of something else: {_CHANGED.get(key, f'{key} differs')}",
+            file=file, expected=None if key in _CHANGED else json_text(asked),
+            found=None if key in _CHANGED else json_text(made),
+            hint="give another --output, or remove this folder",
+        )  # fmt: skip

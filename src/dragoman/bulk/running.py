@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.parts import BulkResult, Part, Parts, Problem, cut
 from dragoman.config import DecodingConfig, Placement
+from dragoman.config.placement import MOST_THREADS
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.files import sum_of
 from dragoman.pace import Pace, silent
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 # A part during which workers have died so often is left out.
 TRIES = 3
+_MOST_LINES = 10_000_000  # of a part, which is held in memory
 _WEIGHTS = "model.safetensors"
 
 
@@ -92,8 +95,9 @@ def translate_file(
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
-    _check_places(source, output)
+    _check(source, output, workers, part_lines)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
+    opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
     del opened
     placement = Placement(device, engine, precision, threads)
@@ -108,8 +112,12 @@ def translate_file(
     return result
 
 
-def _check_places(source: Path, output: Path) -> None:
+def _check(source: Path, output: Path, workers: int | None, part_lines: int) -> None:
     """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone."""
+    for name, number, most in (("workers", workers, MOST_THREADS), ("part_lines", part_lines, _MOST_LINES)):
+        if number is not None and not 1 <= number <= most:
+            expected = f"a whole number from 1 to {most:,}"
+            raise ConfigError(f"so many {name} cannot be had", expected=expected, found=number)
     if str(source) == "-" or (source.exists() and not source.is_file()):
         raise ConfigError("bulk translation reads a file", found=source, hint="write a stream into a file first")
     with open_bytes(source):
@@ -215,6 +223,7 @@ _WORKER: dict[str, Any] = {}
 
 def _open(job: Job) -> None:
     """Open the model, once in each worker."""
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(job.placement.threads or 1)
     from dragoman.translation import Translator
 
@@ -223,6 +232,14 @@ def _open(job: Job) -> None:
         job.models, device=place.device, engine=place.engine, precision=place.precision
     )
     _WORKER.update(job=job, translator=translator)
+
+
+def _end_with_parent() -> None:
+    """End when the process that hands out parts has: killed, it cannot say so, and models would stay in memory."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _translated(part: Part) -> tuple[list[str], list[Problem]]:

@@ -13,7 +13,7 @@ from dragoman.cli.options import Device, Engine, Precision, Threads, tell
 def serve(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="Model or run directories.", metavar="MODEL", show_default=False),
+        typer.Argument(help="Models: directories, or files.", metavar="MODEL", show_default=False),
     ] = None,
     adapters: Annotated[
         list[str] | None,

@@ -83,7 +83,7 @@ def run_demo(out: str | Path = "runs/demo", *, direction: str = "zh-en", report:
     out = Path(out)
     source, target = direction.split("-")
     corpus_directory = out / "corpus"
-    if (out / SETTINGS_FILE).exists() and not corpus_directory.exists():
+    if (out / SETTINGS_FILE).exists() and not (corpus_directory / f"train.{source}").exists():
         raise ConfigError("another run is there already", file=out, hint="give another directory (--out)")
     corpus = generate(load_grammar())
     write_corpus(corpus_directory, corpus, "zh", "en")

@@ -103,7 +103,7 @@ def run_sound_demo(
     """
     out = Path(out)
     corpus = out / "corpus"
-    if (out / SETTINGS_FILE).exists() and not corpus.exists():
+    if (out / SETTINGS_FILE).exists() and not (corpus / "train.tsv").exists():
         raise ConfigError("another run is there already", file=out, hint="give another directory (--out)")
     if language not in ("en", "zh"):
         raise ConfigError("the demo has no such voices", expected="en or zh", found=language)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Shaped
 from safetensors.numpy import load, save
 
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.files import make_directory, opened, parse_json, write_bytes
 from dragoman.inspector.arrays import ALL, FIRST
 from dragoman.shown import html_table, short
@@ -84,6 +84,7 @@ class Inspection:
         """Write a page that needs nothing else, where the name ends in `.html`; else a directory of two files.
 
         Raises:
+            ConfigError: a directory is there with other things in it, or a file was meant.
             OSError: it cannot be written.
         """
         path = Path(path)
@@ -92,6 +93,11 @@ class Inspection:
 
             write_bytes(path, offline_page(self).encode())
             return path
+        if path.suffix.lower() == ".json":
+            hint = "--out DIR makes one; --json prints the record alone"
+            raise ConfigError("a record is a directory of two files", file=path, hint=hint)
+        if path.is_dir() and any(path.iterdir()) and not (path / RECORD).exists():
+            raise ConfigError("the directory has other things in it", file=path, hint="give another one (--out)")
         make_directory(path)
         write_bytes(path / RECORD, self.json().encode())
         write_bytes(path / ARRAYS, self.safetensors())

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from dragoman.errors import ConfigError
 from dragoman.files import write_bytes
 from dragoman.serving.faults import RequestError
-from dragoman.serving.settings import Checked, Count
+from dragoman.serving.settings import Checked, Count, in_words
 
 PREFIX = "dgm_"
 
@@ -166,8 +166,7 @@ def read_keys(file: Path) -> tuple[Key, ...]:
     try:
         keys = tuple(Key.model_validate(row) for row in rows)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", file=file) from None
+        raise ConfigError(f"the keys do not hold together:{in_words(error)}", file=file) from None
     if len({key.name for key in keys}) < len(keys):
         raise ConfigError("two keys have the same name", file=file)
     return keys

@@ -7,12 +7,15 @@ import contextlib
 import functools
 import logging
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.archive import ENDING, as_directory
 from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
@@ -66,13 +69,13 @@ class ServedModel:
     """
 
     def __init__(self, entry: ModelEntry, name: str, settings: ServeSettings, bases: Callable[[], Bases]) -> None:
-        config, _, languages = read_config(entry.path)
-        check_family(entry.path, config.family)
-        self.name, self.path, self.settings = name, entry.path, settings
+        self.name, self.path, self.settings = name, as_directory(entry.path), settings
+        config, _, languages = read_config(self.path)
+        check_family(self.path, config.family)
         self.adapter, self._bases = entry.adapter, bases
         self.source = entry.source or languages.source or UNKNOWN
         self.target = entry.target or languages.target or UNKNOWN
-        self.bytes = (entry.path / WEIGHTS).stat().st_size
+        self.bytes = (self.path / WEIGHTS).stat().st_size
         self.users, self.used = 0, 0.0
         self.scheduler: Scheduler | None = None
         self._opening: asyncio.Task[Scheduler] | None = None
@@ -374,12 +377,9 @@ async def try_reload(registry: Registry) -> None:
 
 
 def _free_name(path: Path, taken: Iterable[str]) -> str:
-    base = "".join(c if c.isalnum() or c in "._-" else "-" for c in path.resolve().name)[:60] or "model"
-    name, number = base, 1
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    return name
+    base = re.sub(r"[^\w.-]", "-", path.resolve().name.removesuffix(ENDING))[:60] or "model"
+    names = (f"{base}-{number}" if number > 1 else base for number in count(1))
+    return next(name for name in names if name not in taken)
 
 
 def _listed(names: Iterable[str]) -> str:

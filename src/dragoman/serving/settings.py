@@ -9,11 +9,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dragoman.config.near import near_names
+from dragoman.config.values import Mistake, shown, told
 from dragoman.errors import ConfigError
 
 MAX_SETTINGS_BYTES = 1 << 20
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+# What pydantic finds, in the words of the other settings; the rest is as it says it.
+_EXPECTED = {
+    "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "more than {gt}",
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "float_type": "a number", "float_parsing": "a number", "finite_number": "a number",
+    "bool_type": "true or false", "bool_parsing": "true or false", "string_type": "text", "path_type": "a path",
+    "tuple_type": "a list", "model_type": "a table", "string_pattern_mismatch": "text that matches {pattern}",
+}  # fmt: skip
 Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
 
 
@@ -27,7 +37,7 @@ class ModelEntry(Checked):
     """A model to serve.
 
     Attributes:
-        path: its run or model directory.
+        path: its run or model directory, or a packed model.
         name: what requests call it; the directory's name if None.
         source: language of its sources; what the directory says if None.
         target: language of its outputs; likewise.
@@ -141,11 +151,29 @@ def make_settings(file: str | Path | None, given: dict[str, Any]) -> ServeSettin
     try:
         return ServeSettings.model_validate(tree)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            raise ConfigError(f"there is no setting {name!r} of a service", file=file) from None
-        raise ConfigError(f"{name}: {first['msg']}", file=file, found=repr(first["input"])) from None
+        raise ConfigError(f"the settings of a service do not hold together:{in_words(error)}", file=file) from None
+
+
+def in_words(error: ValidationError) -> str:
+    """Return all that pydantic found wrong, a line for each, as other settings tell it."""
+    return told([Mistake(".".join(map(str, one["loc"])), _message(one)) for one in error.errors()])
+
+
+def _message(one: Any) -> str:
+    if one["type"] == "missing":
+        return "must be given"
+    if one["type"] == "extra_forbidden":
+        groups = (ServeSettings, RequestLimits, ModelEntry)
+        near = near_names(str(one["loc"][-1]), [name for group in groups for name in group.model_fields])
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        return f"there is no such setting{hint}"
+    limits = {
+        name: f"{value:,}".removesuffix(".0") if isinstance(value, (int, float)) else value
+        for name, value in one.get("ctx", {}).items()
+    }
+    known = _EXPECTED.get(one["type"])
+    expected = known.format(**limits) if known else one["msg"].removeprefix("Input should be ")
+    return f"expected {expected} (found {shown(one['input'])})"
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -264,9 +264,8 @@ def _grid(
     """All searches to try; some more than once."""
     for size, knn, ctc in product(beam_sizes, knn_weights or (own.knn_weight,), ctc_weights or (own.ctc_weight,)):
         one = own.replace({"beam_size": size, "knn_weight": knn, "ctc_weight": ctc})
-        if size == 1:
-            yield one
-            continue
-        for (alpha, formula), back in product(penalties, right_to_left_weights or (own.right_to_left_weight,)):
-            changes = {"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back}
-            yield one.replace(changes)
+        ranked = [
+            one.replace({"length_penalty": alpha, "length_penalty_formula": formula, "right_to_left_weight": back})
+            for (alpha, formula), back in product(penalties, right_to_left_weights or (own.right_to_left_weight,))
+        ]
+        yield from [one] if size == 1 else ranked  # made, and so checked, in any case

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
 
-ABI = 5  # DRAGOMAN_ABI of api.h
+ABI = 6  # DRAGOMAN_ABI of api.h
 NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT, TOO_LONG = 1, 2, 3, 4, 6
 MOST = 1 << 30  # rows of anything, and tokens of an output
 WIDEST = 1 << 24  # numbers of a row
@@ -46,7 +46,7 @@ class ModelSpec(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("precision", "kernels", "d_model", "d_ff", "heads", "d_k", "d_v")),
         *((name, c_int32) for name in ("pre_norm", "activation", "cross", "encoder_layers", "decoder_layers")),
-        *((name, c_int32) for name in ("matrix_count", "norm_count")),
+        *((name, c_int32) for name in ("matrix_count", "norm_count", "mels", "blank")),
         ("source", TableSpec),
         ("target", TableSpec),
         ("matrices", POINTER(MatrixSpec)),
@@ -58,10 +58,11 @@ class SentenceSpec(ctypes.Structure):
     """`DragomanSentence` of api.h."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("source", "prefix", "never")),
+        *((name, c_void_p) for name in ("source", "frames", "prefix", "never")),
         ("begin", c_int64),
         ("end", c_int64),
         ("alpha", c_double),
+        ("ctc_weight", c_double),
         *((name, c_int32) for name in ("source_length", "prefix_length", "never_count", "beam_size", "n_best")),
         *(
             (name, c_int32)
@@ -97,7 +98,7 @@ FUNCTIONS = {
     "model": (c_int32, (_P, _P)),
     "free_model": (None, (_P,)),
     "model_bytes": (c_size_t, (_P,)),
-    "start": (c_int32, (_P, _P, _P, _I, _I, _P)),
+    "start": (c_int32, (_P, _P, _P, _P, _I, _I, _P)),
     "free_state": (None, (_P,)),
     "reorder": (c_int32, (_P, _P, _I)),
     "join": (c_int32, (_P, _P)),

@@ -35,15 +35,7 @@ constexpr Size SIZES[] = {
     {"AttentionGradients", sizeof(AttentionGradients)},
 };
 
-State& state_of(void* handle) {
-    require(handle, "there is no state");
-    return *static_cast<State*>(handle);
-}
-
-const Model& model_of(const void* handle) {
-    require(handle, "there is no model");
-    return *static_cast<const Model*>(handle);
-}
+State& state_of(void* handle) { return given<State>(handle, "there is no state"); }
 
 int threads_of(int32_t threads) {
     require(threads >= 1, "there is no thread");
@@ -104,15 +96,22 @@ void dragoman_free_model(void* model) { delete static_cast<Model*>(model); }
 
 size_t dragoman_model_bytes(const void* model) { return model ? static_cast<const Model*>(model)->bytes() : 0; }
 
-int32_t dragoman_start(const void* handle, const int64_t* ids, const int32_t* lengths, int32_t batch, int32_t threads,
-                       void** state) {
+int32_t dragoman_start(const void* handle, const int64_t* ids, const float* frames, const int32_t* lengths,
+                       int32_t batch, int32_t threads, void** state) {
     return guarded([&] {
         require(state, "there is no place for the state");
         *state = nullptr;
-        const Model& model = model_of(handle);
+        require(handle, "there is no model");
+        const Model& model = *static_cast<const Model*>(handle);
         require(batch >= 0 && batch <= MOST_BATCH, "there are fewer than no sentences, or too many");
         require(!model.cross || lengths || batch == 0, "there are no lengths");
-        *state = run_start(model, {ids, lengths, batch}, threads_of(threads)).release();
+        Sources sources{ids, {}, lengths, batch, false};
+        for (int32_t i = 0; model.mels > 0 && i < batch; ++i) {
+            require(frames || lengths[i] == 0, "there are no frames");
+            sources.frames.push_back(frames);
+            if (lengths[i] > 0) frames += static_cast<size_t>(lengths[i]) * model.mels;
+        }
+        *state = run_start(model, sources, threads_of(threads)).release();
     });
 }
 
