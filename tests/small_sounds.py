@@ -6,6 +6,15 @@ import wave
 from pathlib import Path
 
 import numpy as np
+import torch
+
+from dragoman.audio import FrontEnd, Waveform
+from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
+from dragoman.models import build_model, save_pretrained
+from dragoman.models.description import save_tokenizers
+from dragoman.text import TokenizerPair
+from dragoman.text.vocabulary import Vocabulary
+from dragoman.translation import Translator
 
 TONES = {"low": 300, "mid": 800, "high": 1600, "top": 2600}
 RATE = 8000
@@ -43,3 +52,33 @@ def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int =
     listing.write_text("".join(f"{name}{number}.wav\n" for number in range(count)))
     said.write_text("".join(f"{line}\n" for line in lines))
     return listing, said
+
+
+def waveform(*words: str, seed: int = 0) -> Waveform:
+    """A sound of some words."""
+    return Waveform(torch.from_numpy(speak(list(words), np.random.default_rng(seed))).float(), RATE)
+
+
+def _parts(sizes: dict[str, object]) -> tuple[TokenizerPair, ModelConfig]:
+    vocabulary, front_end = Vocabulary.train("word", [" ".join(TONES)]), FrontEnd.of(AudioConfig(), RATE)
+    usual: dict[str, object] = {
+        "mels": front_end.n_mels, "target_vocab": len(vocabulary), "d_model": 16, "num_heads": 2, "d_ff": 32,
+        "num_encoder_layers": 1, "num_decoder_layers": 1, "positions": "rotary", "tie_embeddings": "decoder",
+        "ctc": True,
+    }  # fmt: skip
+    torch.manual_seed(3)
+    return TokenizerPair(vocabulary, vocabulary, sound=front_end), ModelConfig.from_dict({**usual, **sizes})
+
+
+def listener(**sizes: object) -> Translator:
+    """A translator of a model that listens and was never trained: what it writes does not matter."""
+    tokenizers, config = _parts(sizes)
+    return Translator([build_model(config).eval()], tokenizers, DecodingConfig(max_length=5), precision="float32")
+
+
+def saved_listener(folder: Path, **sizes: object) -> Path:
+    """The directory of such a model."""
+    tokenizers, config = _parts(sizes)
+    save_pretrained(folder, build_model(config), config, DecodingConfig(max_length=5))
+    save_tokenizers(folder, tokenizers)
+    return folder

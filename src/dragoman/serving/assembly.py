@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -27,6 +28,9 @@ from dragoman.serving.registry import Registry
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings, make_settings
 from dragoman.serving.traces import Directories, Served
+
+if TYPE_CHECKING:
+    from dragoman.audio.listing import Given
 
 AFTER_PAGE = 1.5  # seconds in which the page is fetched; loading PyTorch would keep it waiting
 
@@ -75,7 +79,12 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
 
 
 def make_inspector(
-    models: Sequence[str | Path], settings: ServeSettings, *, device: str = "auto", example: str | None = None
+    models: Sequence[str | Path],
+    settings: ServeSettings,
+    *,
+    device: str = "auto",
+    example: str | None = None,
+    recordings: Mapping[str, Given] | None = None,
 ) -> Guard:
     """Return the inspector alone, as an ASGI application: models of any family, opened when they are looked into.
 
@@ -84,6 +93,7 @@ def make_inspector(
         settings: of the service; models of theirs are not looked at.
         device: where models run.
         example: the text that the page begins with.
+        recordings: sounds that the page may ask for by their names.
 
     Raises:
         ModelError: a directory holds no model.
@@ -102,7 +112,7 @@ def make_inspector(
     app = FastAPI(title="Dragoman inspector", docs_url=None, redoc_url=None, lifespan=lifespan, version=_version())
     guard = Guard(app, context)
     _add_state(app, context, guard)
-    add_inspector(app, context, subjects, example)
+    add_inspector(app, context, subjects, example, recordings)
 
     @app.get("/", include_in_schema=False)
     async def home() -> Response:

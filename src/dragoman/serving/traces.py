@@ -53,7 +53,13 @@ class Served:
         """Return name, family and languages of each."""
         models = self._registry.models.values()
         return [
-            {"name": model.name, "family": "transformer", "source": model.source, "target": model.target}
+            {
+                "name": model.name,
+                "family": "transformer",
+                "source": model.source,
+                "target": model.target,
+                "listens": False,
+            }
             for model in models
         ]
 
@@ -128,9 +134,10 @@ def _facts(path: Path) -> dict[str, Any]:
         from dragoman.markov import is_markov
 
         if is_markov(path):
-            return {"family": "markov", "source": None, "target": None}
+            return {"family": "markov", "source": None, "target": None, "listens": False}
     config, _, languages = read_config(path)
-    return {"family": config.family, "source": languages.source, "target": languages.target}
+    told = {"family": config.family, "source": languages.source, "target": languages.target}
+    return {**told, "listens": config.mels is not None}
 
 
 def _open(path: Path, device: str) -> Translator | Path:

@@ -114,7 +114,7 @@ def check_head(translator: Translator) -> None:
         ConfigError: it has no head for CTC.
     """
     if not translator.backend.has_heads:
-        hint = "train with training.ctc_weight above 0, or ask for the times of parts alone"
+        hint = "train with training.ctc_loss_weight above 0, or ask for the times of parts alone"
         raise ConfigError("the model does not know when its words are said", expected="a head for CTC", hint=hint)
 
 
@@ -146,16 +146,6 @@ def _reaching(said: list[tuple[float, float]], part: Segment) -> Iterator[tuple[
         yield max(min(start, part.end) - REACH, least), min(end + REACH, most)
 
 
-@dataclass(frozen=True, eq=False)
-class _Read(Waveform):
-    """A recording that was read, which is still called by its own name."""
-
-    name: str = ""
-
-    def __str__(self) -> str:
-        return self.name
-
-
 def guarded(sounds: Iterable[Given], sample_rate: int) -> Iterator[Waveform]:
     """Yield sounds as they are, and nothing at all of one in which nobody speaks: it is transcribed as nothing.
 
@@ -169,11 +159,15 @@ def guarded(sounds: Iterable[Given], sample_rate: int) -> Iterator[Waveform]:
     for one in as_sounds(sounds):
         sound = one if isinstance(one, Waveform) else one.read(sample_rate)
         heard = sound.samples if speech_segments(sound) else sound.samples[:0]
-        yield _Read(heard, sound.sample_rate, str(one))
+        yield Waveform(heard, sound.sample_rate, str(one))  # still called by its own name
 
 
 def transcribe_stream(
-    translator: Translator, blocks: Iterable[Waveform], *, longest: float = LONGEST
+    translator: Translator,
+    blocks: Iterable[Waveform],
+    *,
+    longest: float = LONGEST,
+    options: DecodingConfig | None = None,
 ) -> Iterator[Partial]:
     """Yield what is known of each utterance of a stream, each time that there is more of it.
 
@@ -184,8 +178,9 @@ def transcribe_stream(
         translator: of a model that listens.
         blocks: of sound, one after the other, at one rate.
         longest: of an utterance, in seconds.
+        options: of the search; the model's own if None.
     """
-    stream = _Stream(translator, longest)
+    stream = _Stream(translator, longest, options)
     for block in blocks:
         yield from stream.hear(block)
     yield from stream.finish()
@@ -194,8 +189,8 @@ def transcribe_stream(
 class _Stream:
     """The sound since the last utterance, and what is known of the one that goes on."""
 
-    def __init__(self, translator: Translator, longest: float) -> None:
-        self.translator, self.longest = translator, longest
+    def __init__(self, translator: Translator, longest: float, options: DecodingConfig | None = None) -> None:
+        self.translator, self.longest, self.options = translator, longest, options
         self.sound: Waveform | None = None
         self.offset, self.heard = 0.0, 0.0
         self.stable: list[str] = []
@@ -245,7 +240,11 @@ class _Stream:
         return Partial(self.offset + segment.start, self.offset + segment.end, text, final=True)
 
     def _words(self, sound: Waveform, segment: Segment) -> list[str]:
-        (found,) = self.translator.translate([segment.of(sound)], prefixes=[" ".join(self.stable)])
+        given, prefixes = [segment.of(sound)], [" ".join(self.stable)]
+        if self.options is None:
+            (found,) = self.translator.translate(given, prefixes=prefixes)
+        else:
+            (found,) = self.translator.translate_with(given, self.options, prefixes=prefixes)
         return found.text.split()
 
     def _drop(self, seconds: float) -> None:
