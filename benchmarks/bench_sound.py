@@ -38,8 +38,9 @@ from dragoman.translation import Translator
 RATE, SMALL = 16_000, {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_decoder_layers": 1, "conv_channels": 128}
 # Layers of the encoder, words of the vocabulary, bins of a frame, seconds of a sound and words of its output.
 SPOKEN = {"commands": (3, 400, 40, 3.0, 8), "digits": (4, 10, 80, 2.0, 4)}
+VOCAB, MELS = 10_000, 80
 S2T = ModelConfig(
-    mels=80, target_vocab=10_000, d_model=256, d_ff=2048, num_heads=4, num_encoder_layers=12, num_decoder_layers=6,
+    mels=MELS, target_vocab=VOCAB, d_model=256, d_ff=2048, num_heads=4, num_encoder_layers=12, num_decoder_layers=6,
     conv_channels=1024, norm="pre", positions="fairseq", tie_embeddings="decoder", dropout=0.1,
     attention_dropout=0.0, activation_dropout=0.0,
 )  # fmt: skip
@@ -96,9 +97,9 @@ def peer_model() -> Any:
 
     torch.manual_seed(1)
     sizes = Speech2TextConfig(
-        vocab_size=S2T.target_vocab, d_model=256, encoder_layers=12, decoder_layers=6, encoder_ffn_dim=2048,
+        vocab_size=VOCAB, d_model=256, encoder_layers=12, decoder_layers=6, encoder_ffn_dim=2048,
         decoder_ffn_dim=2048, encoder_attention_heads=4, decoder_attention_heads=4, conv_channels=1024, dropout=0.1,
-        input_feat_per_channel=80, max_source_positions=6000, max_target_positions=1024,
+        input_feat_per_channel=MELS, max_source_positions=6000, max_target_positions=1024,
     )  # fmt: skip
     return Speech2TextForConditionalGeneration(sizes).eval()
 
@@ -126,7 +127,7 @@ def decoding(budget: float) -> None:
     """Print searches beside transformers', and the most memory of a process that makes the largest one."""
     made = {name: make() for name, make in SYSTEMS.items()}
     for batch in (1, 8):
-        sounds = list(torch.randn(batch, FRAMES, S2T.mels or 0))
+        sounds = list(torch.randn(batch, FRAMES, MELS))
         for beam in (1, 5):
             runs = {name: make(sounds, beam) for name, make in made.items()}
             for what, timing in compare(runs, budget=budget).items():
@@ -142,7 +143,7 @@ def decoding(budget: float) -> None:
 
 def memory(name: str) -> None:
     """Print the most memory of this process before and after a search, MiB; Linux only."""
-    run = SYSTEMS[name]()(list(torch.randn(8, FRAMES, S2T.mels or 0)), 5)
+    run = SYSTEMS[name]()(list(torch.randn(8, FRAMES, MELS)), 5)
     loaded = most_memory()
     run()
     print(loaded, most_memory())
@@ -158,12 +159,12 @@ def training(budget: float, shortest: int) -> None:
     """Print training steps on the same batch: forward, backward and Adam; its sounds have so many frames or more."""
     keep_memory()  # as `train` does, for both
     lengths = torch.linspace(shortest, TRAINED_FRAMES, TRAINED).long().tolist()
-    targets = torch.randint(5, S2T.target_vocab or 0, (TRAINED, TRAINED_WORDS))
+    targets = torch.randint(5, VOCAB, (TRAINED, TRAINED_WORDS))
     torch.manual_seed(1)
     model, peer = build_model(S2T).train(), peer_model().train()
     assert isinstance(model, Transformer)
     hidden = training_hidden(model)
-    sounds = [torch.randn(length, S2T.mels or 0) for length in lengths]
+    sounds = [torch.randn(length, MELS) for length in lengths]
     sources, labels = SourceBatch.of_frames(sounds), TargetBatch.of(targets.tolist())
     batch = Batch(sources, labels, sum(map(positions_of, lengths)), TRAINED * (TRAINED_WORDS + 1))
     frames, mask, wanted = sources.ids, sources.mask.long(), labels.labels.contiguous()
