@@ -63,9 +63,10 @@ def mixed(share: float, end: str = DARK) -> str:
 
 def figures() -> dict[str, Callable[[Tell], Sketch]]:
     """Return what draws each figure, by its name."""
+    import ladder_figures
     import sound_figures
 
-    return {**sound_figures.FIGURES}
+    return {**ladder_figures.FIGURES, **sound_figures.FIGURES}
 
 
 def teller(language: str) -> Tell:

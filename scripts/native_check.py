@@ -26,8 +26,8 @@ FEWER = " and ".join(
 )  # fmt: skip
 TESTS = (
     "tests/engines/test_native_border.py", "tests/engines/test_native_packing.py",
-    "tests/engines/test_native_running.py", "tests/engines/test_engines.py", "tests/decoding/test_whole.py",
-    "tests/fast/test_kernels_border.py",
+    "tests/engines/test_native_running.py", "tests/engines/test_native_listening.py",
+    "tests/engines/test_engines.py", "tests/engines/test_native_searching.py", "tests/fast/test_kernels_border.py",
 )  # fmt: skip
 
 

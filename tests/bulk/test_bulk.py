@@ -6,7 +6,10 @@ import bz2
 import gzip
 import lzma
 import os
+import select
 import shutil
+import signal
+import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,8 +20,9 @@ import torch
 from dragoman import Translator
 from dragoman.bulk import Problem, running, translate_file
 from dragoman.bulk.parts import cut
+from dragoman.bulk.running import Job
 from dragoman.cli import make_app
-from dragoman.config import DecodingConfig
+from dragoman.config import DecodingConfig, Placement
 from dragoman.errors import ConfigError, DataError
 from dragoman.nn import Transformer
 from end_to_end import small
@@ -184,6 +188,25 @@ def test_a_part_that_always_kills_is_left_out_and_tried_again(model, expected, s
     monkeypatch.setattr(running, "_printed", printed)
     translate_file(model, source, tmp_path / "out.txt", workers=1, part_lines=20)
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == expected
+
+
+def test_workers_end_when_who_started_them_is_killed(monkeypatch):
+    """A pipe that only the worker holds open ends with it."""
+    ends, begun = os.pipe(), os.pipe()
+    starter = os.fork()
+    if starter == 0:
+        monkeypatch.setattr(Translator, "from_pretrained", lambda *_, **__: os.write(begun[1], b"x"))
+        worker = get_context("fork").Process(target=lambda: (running._open(Job(("m",), DecodingConfig(), Placement())),
+                                                             time.sleep(600)))  # fmt: skip
+        worker.start()
+        os.close(ends[1])
+        time.sleep(600)
+    os.close(ends[1])
+    assert os.read(begun[0], 1) == b"x"
+    os.kill(starter, signal.SIGKILL)
+    os.waitpid(starter, 0)
+    assert select.select([ends[0]], [], [], 30)[0], "the worker is still there"
+    assert os.read(ends[0], 1) == b""
 
 
 def test_a_damaged_file_is_one_error(model, source, tmp_path, forked):

@@ -153,7 +153,7 @@ def test_sentences_and_rows_that_cannot_be_are_refused() -> None:
     library = engine.native.library
     ids, lengths = torch.tensor([5, EOS]), torch.tensor([2], dtype=torch.int32)
     handle = c_void_p()
-    arguments = (engine.native.handle, ids.data_ptr(), lengths.data_ptr(), 1)
+    arguments = (engine.native.handle, ids.data_ptr(), None, lengths.data_ptr(), 1)
     lengths[0] = -1
     assert library.start(*arguments, 1, byref(handle)) == BAD_ARGUMENT
     state, place = engine.start(batch(SOURCE)), torch.empty(3, VOCAB)
@@ -175,7 +175,8 @@ def wanted(options: DecodingConfig | None = None) -> sentences.Wanted:
         ("max_length", 2**31 - 1, BAD_ARGUMENT), ("no_repeat_ngram", -1, BAD_ARGUMENT),
         ("source_length", -1, BAD_ARGUMENT), ("prefix_length", -1, BAD_ARGUMENT), ("never_count", -1, BAD_ARGUMENT),
         ("source", None, BAD_ARGUMENT), ("prefix", None, BAD_ARGUMENT), ("never", None, BAD_ARGUMENT),
-        ("begin", VOCAB, NO_SUCH_TOKEN), ("end", -1, NO_SUCH_TOKEN),
+        ("begin", VOCAB, NO_SUCH_TOKEN), ("end", -1, NO_SUCH_TOKEN), ("ctc_weight", math.nan, BAD_ARGUMENT),
+        ("ctc_weight", 0.3, BAD_ARGUMENT),
     ],
 )  # fmt: skip
 def test_a_sentence_that_asks_for_what_cannot_be_is_refused(field: str, value: Any, code: int) -> None:

@@ -47,7 +47,7 @@ def packing(change: Callable[[Any], None], **changes: object) -> int:
         ("kernels", (-1, 99)), ("precision", (-1, 3)), ("activation", (-1, 4)), ("d_model", (0, -16, 17, 2**31 - 1)),
         ("d_ff", (0, -1, 25, 2**31 - 1)), ("heads", (0, 3, 2**30)), ("d_k", (0, 9)), ("d_v", (-1, 2**31 - 1)),
         ("encoder_layers", (-1, 2, 2**31 - 1)), ("decoder_layers", (-1, 1, 2**31 - 1)), ("cross", (0,)),
-        ("matrix_count", (0, 1)), ("norm_count", (0, 1)),
+        ("matrix_count", (0, 1)), ("norm_count", (0, 1)), ("mels", (-1, 1, 2**31 - 1)), ("blank", (-2, 0, 2**31 - 1)),
     ],
 )  # fmt: skip
 def test_a_model_whose_sizes_do_not_fit_together_is_refused(field: str, values: tuple[int, ...]) -> None:

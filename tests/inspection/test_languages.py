@@ -15,19 +15,19 @@ import dragoman
 from dragoman.errors import ConfigError
 from dragoman.inspection import explain
 from dragoman.inspection.tables import folded_chinese
-from dragoman.inspection.words import chinese, reads_writes, say, speaking
 from dragoman.nn import AttentionPositions
 from dragoman.nn.positions import KINDS
+from dragoman.stages.words import chinese, reads_writes, say, speaking
 from dragoman.translation import Translator
 from end_to_end import small
 
-INSPECTION = Path(dragoman.__file__).parent / "inspection"
+ROOMS = [Path(dragoman.__file__).parent / room for room in ("inspection", "stages")]
 
 
 def sentences() -> set[str]:
     """Whatever `say` is called with: strings, and names of strings of the same file."""
     found = set()
-    for file in INSPECTION.glob("*.py"):
+    for file in (file for room in ROOMS for file in room.glob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         named: dict[str, set[str]] = {}
         for node in ast.walk(tree):

@@ -12,11 +12,11 @@ from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection import Plan, explain_config, read_model_config
 from dragoman.inspection.agreement import parallel_logits
-from dragoman.inspection.capture import captured
-from dragoman.inspection.stage import Sides
-from dragoman.inspection.stages import find_stages
 from dragoman.models import build_model, count_parameters
 from dragoman.nn import CausalLM, Transformer
+from dragoman.stages.capture import captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.stage import Sides
 from end_to_end import small
 
 SMALL = {"source_vocab": 30, "target_vocab": 30, "d_model": 16, "num_heads": 2, "d_ff": 24, "num_encoder_layers": 2}

@@ -13,7 +13,7 @@ from dragoman import canvas
 from dragoman.inspection import Trace, draw_trace, explain
 from dragoman.inspection.sketch import Box, Line, Sketch, Words
 from dragoman.inspection.trace_sketches import colour
-from dragoman.inspection.words import speaking
+from dragoman.stages.words import speaking
 from end_to_end import small
 
 TEXT = "{http://www.w3.org/2000/svg}text"

@@ -7,8 +7,8 @@ import torch
 from rich.cells import cell_len
 
 from dragoman.inspection import Trace, explain
-from dragoman.inspection.stage import Stage, make_stage
 from dragoman.inspection.tables import number, stage_numbers, table
+from dragoman.stages.stage import Stage, make_stage
 from end_to_end import small
 
 CHINESE = ("猫", "吃", "鱼", "小", "狗", "dog")

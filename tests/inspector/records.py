@@ -36,10 +36,13 @@ def check(found: Inspection) -> None:
             check_norm(found, node)
         if node["id"].endswith("_embedding.positions"):
             home = node["id"].removesuffix(".positions")
-            total = found.arrays[f"{home}.tokens"] + found.arrays[f"{home}.position_rows"]
+            before = f"{home}.scaled" if record["sound"] is not None and home.startswith("source") else f"{home}.tokens"
+            total = found.arrays[before] + found.arrays[f"{home}.position_rows"]
             assert (total == found.arrays[node["id"]]).all()
     if record["beam"] is not None:
         check_beam(record)
+    if record["sound"] is not None:
+        check_sound(found)
     check_steps(found)
 
 
@@ -54,7 +57,7 @@ def check_graph(found: Inspection) -> None:
     for node in nodes.values():
         assert set(node["inputs"]) <= before, node["id"]  # edges name nodes, and go forward
         before.add(node["id"])
-        begins = node["kind"] in ("one_hot", "position", "mask")
+        begins = node["kind"] in ("one_hot", "position", "mask", "waveform")
         assert bool(node["inputs"]) != begins, node["id"]
         assert node["shape"] == [symbols[axis] for axis in node["axes"]], node["id"]
         if node["array"] is not None:
@@ -110,6 +113,38 @@ def check_norm(found: Inspection, node: dict[str, Any]) -> None:
     gain, bias = (1 if norm[part] is None else found.arrays[norm[part]] for part in ("gain", "bias"))
     bias = 0 if norm["bias"] is None else bias
     assert np.abs(normed * gain + bias - found.arrays[node["array"]]).max() < 1e-3
+
+
+def check_sound(found: Inspection) -> None:
+    """Frames, convolutions and gates follow from each other, and the head's readings from the memory."""
+    told, arrays = found.record["sound"], {name: one.astype(np.float64) for name, one in found.arrays.items()}
+    home, nodes = "source_embedding", nodes_of(found)
+    mels, frames = arrays[f"{home}.log_mels"][0], arrays[f"{home}.frames"][0][: told["frames"]]
+    assert arrays[f"{home}.waveform"].shape == (1, told["samples"])
+    assert mels.shape == (told["frames"], told["mels"])
+    assert np.abs((mels - mels.mean(0)) / np.sqrt(np.maximum(mels.var(0), 1e-10)) - frames).max() < 1e-3
+    given = arrays[f"{home}.frames"][0].copy()
+    for number in (0, 1):
+        path = f"{home}.subsampling.convolutions.{number}"
+        weight, bias = (arrays[name] for name in nodes[path]["parameters"])
+        padded = np.pad(given, ((2, 2), (0, 0)))
+        count = (len(given) + 1) // 2
+        rows = np.stack([padded[2 * place : 2 * place + 5].T for place in range(count)])
+        assert np.abs(np.einsum("tmk,cmk->tc", rows, weight) + bias - arrays[path][0]).max() < 1e-3
+        a, b = np.split(arrays[path][0], 2, axis=1)
+        given = a / (1 + np.exp(-b))
+        real = -(-told["frames"] // (2 if number == 0 else 4))
+        given[real:] = 0
+        assert np.abs(given - arrays[f"{home}.subsampling.gates.{number}"][0]).max() < 1e-3
+    assert told["positions"] == len(found.record["source"]["pieces"]) == -(-told["frames"] // 4)
+    if "ctc" in nodes:
+        weight, bias = (arrays[name] for name in nodes["ctc"]["parameters"])
+        logits = arrays["memory"][0] @ weight.T + bias
+        exact = found.record["what_if"]["precision"] == "float32"
+        assert np.abs(logits - arrays["ctc"][0]).max() < (1e-3 if exact else 0.1)
+        logits = arrays["ctc"][0]
+        places = [round(one["start"] / told["seconds_each"]) for one in told["ctc"]]
+        assert [int(logits[place].argmax()) for place in places] == [one["id"] for one in told["ctc"]]
 
 
 def check_beam(record: dict[str, Any]) -> None:

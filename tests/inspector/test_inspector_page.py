@@ -21,11 +21,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from browsing import ACCESS, watched
 from dragoman.inspection import beam_events
-from dragoman.inspection.words import chinese
 from dragoman.inspector.inspecting import inspect
 from dragoman.inspector.offline import offline_page
 from dragoman.inspector.record import Inspection
 from dragoman.markov import FirstOrder
+from dragoman.stages.words import chinese
 from end_to_end import small
 
 Open = Callable[..., AbstractContextManager[Page]]

@@ -58,6 +58,10 @@ class Scripted(Backend):
     def has_datastore(self) -> bool:
         return self.datastore
 
+    @property
+    def has_heads(self) -> bool:
+        return False
+
     def search(self, requests: Sequence[SearchRequest], threads: int | None = None) -> list[list[Hypothesis]]:
         self.searched.append(requests)
         found = self.outputs.pop(0)

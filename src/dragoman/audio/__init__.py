@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.audio.speaking import Voice as Voice
     from dragoman.audio.speaking import say as say
     from dragoman.audio.speaking import say_all as say_all
+    from dragoman.audio.streaming import read_stream as read_stream
     from dragoman.audio.waveform import Waveform as Waveform
 
 __all__, __getattr__, __dir__ = lazy_names(
@@ -34,6 +35,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "resampling": ("resample",),
         "segments": ("Segment", "cut_at_silences", "speech_segments"),
         "speaking": ("Speaker", "Voice", "say", "say_all"),
+        "streaming": ("read_stream",),
         "waveform": ("Waveform",),
     },
 )

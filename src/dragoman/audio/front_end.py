@@ -57,6 +57,11 @@ class FrontEnd:
         """How far apart in a sound the vectors are that enter the encoder."""
         return FRAMES_EACH / FRAMES_A_SECOND
 
+    def times(self, count: int) -> list[str]:
+        """Return what the first vectors that enter the encoder are called: by when they are heard, `0.32–0.36 s`."""
+        each = self.seconds_each
+        return [f"{place * each:.2f}–{(place + 1) * each:.2f} s" for place in range(count)]
+
     @property
     def filters(self) -> FilterBank:
         """What computes the frames."""
@@ -68,16 +73,24 @@ class FrontEnd:
         """Return the normalised frames of sounds at the front end's own rate; at least one frame each."""
         from dragoman.audio.features import normalised
 
-        return [normalised(one) for one in self.filters.of([self._long_enough(sound.samples) for sound in sounds])]
+        return [normalised(one) for one in self.log_mels(sounds)]
+
+    def log_mels(self, sounds: Sequence[Waveform]) -> list[Float[Tensor, "_ mels"]]:
+        """Return the same frames before they are normalised."""
+        return self.filters.of([self._long_enough(sound.samples) for sound in sounds])
+
+    def at_own_rate(self, sound: Waveform) -> Waveform:
+        """Return a sound as it is heard, whatever its rate."""
+        if sound.sample_rate == self.sample_rate:
+            return sound
+        from dragoman.audio.resampling import resample
+        from dragoman.audio.waveform import Waveform
+
+        return Waveform(resample(sound.samples, sound.sample_rate, self.sample_rate), self.sample_rate, sound.name)
 
     def source(self, sound: Waveform) -> SoundSource:
         """Return what an encoder reads of a sound, whatever its rate."""
-        if sound.sample_rate != self.sample_rate:
-            from dragoman.audio.resampling import resample
-            from dragoman.audio.waveform import Waveform
-
-            sound = Waveform(resample(sound.samples, sound.sample_rate, self.sample_rate), self.sample_rate)
-        return SoundSource.of(self.frames([sound])[0])
+        return SoundSource.of(self.frames([self.at_own_rate(sound)])[0])
 
     def positions_of_many(self, samples: np.ndarray) -> np.ndarray:
         """Return how many vectors enter the encoder for so many samples of each of many sounds, int64 [sounds]."""

@@ -19,6 +19,7 @@ class Waveform:
     Attributes:
         samples: in [-1, 1].
         sample_rate: how many of them are a second.
+        name: what it is called; by its length if that is empty.
 
     Raises:
         DataError: the rate is not positive.
@@ -26,6 +27,7 @@ class Waveform:
 
     samples: Float32[Tensor, " time"]
     sample_rate: int
+    name: str = ""
 
     def __post_init__(self) -> None:
         if self.sample_rate < 1:
@@ -37,7 +39,7 @@ class Waveform:
         return len(self.samples)
 
     def __str__(self) -> str:
-        return f"a sound of {self.seconds:.2f} s"
+        return self.name or f"a sound of {self.seconds:.2f} s"
 
     @property
     def seconds(self) -> float:

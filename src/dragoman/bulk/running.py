@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.parts import BulkResult, Part, Parts, Problem, cut
@@ -222,6 +223,7 @@ _WORKER: dict[str, Any] = {}
 
 def _open(job: Job) -> None:
     """Open the model, once in each worker."""
+    Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(job.placement.threads or 1)
     from dragoman.translation import Translator
 
@@ -230,6 +232,14 @@ def _open(job: Job) -> None:
         job.models, device=place.device, engine=place.engine, precision=place.precision
     )
     _WORKER.update(job=job, translator=translator)
+
+
+def _end_with_parent() -> None:
+    """End when the process that hands out parts has: killed, it cannot say so, and models would stay in memory."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _translated(part: Part) -> tuple[list[str], list[Problem]]:

@@ -82,7 +82,8 @@ def explain(
         Path | None, typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", show_default=False)
     ] = None,
     text: Annotated[
-        str | None, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT", show_default=False)
+        str | None,
+        typer.Argument(help="What to translate, continue or fill; a recording.", metavar="TEXT", show_default=False),
     ] = None,
     target: Target = None,
     stage: StageNames = None,

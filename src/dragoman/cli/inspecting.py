@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.options import BeamSize, Device, Json, LengthPenalty, Model, argument_text, open_output, tell
+from dragoman.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.audio.listing import Given
 
 Text = Annotated[
-    str | None, typer.Argument(help="What to translate, continue or fill.", metavar="TEXT", show_default=False)
+    str | None,
+    typer.Argument(help="What to translate, continue or fill; a recording.", metavar="TEXT", show_default=False),
 ]
 Target = Annotated[
     str | None,
@@ -109,7 +114,7 @@ def _serve(model: Path, asked: dict[str, object], port: int, opens: bool, device
 
     from dragoman.serving import inspect_live
 
-    models = [model]
+    models, recordings = [model], _recordings(model, asked)
     other = asked.get("against")
     if isinstance(other, str) and Path(other).is_dir():
         models.append(Path(other))
@@ -126,7 +131,28 @@ def _serve(model: Path, asked: dict[str, object], port: int, opens: bool, device
         if opens:
             _open(page)
 
-    inspect_live(models, port=port, device=device, example=_example(model), on_ready=ready)
+    example = next(iter(recordings), None) or _example(model)
+    inspect_live(models, port=port, device=device, example=example, recordings=recordings, on_ready=ready)
+
+
+def _recordings(model: Path, asked: dict[str, object]) -> dict[str, Given]:
+    """For a model that listens: the recording that was named, or the first held-out one of the run, by its name."""
+    from dragoman.audio.listing import Recording, read_list
+    from dragoman.models.description import CONFIG, read_config
+
+    if not (model / CONFIG).exists() or read_config(model)[0].mels is None:
+        return {}
+    if "text" in asked:
+        one = Recording.of_line(str(asked["text"]))
+        asked["text"] = Path(one.path).name
+        return {Path(one.path).name: one}
+    listing = model / "corpus" / "dev.tsv"
+    try:
+        with listing.open(encoding="utf-8") as lines:
+            found = [*read_list(listing, [next(lines, "").rstrip("\r\n")])]
+    except (OSError, UnicodeDecodeError, DragomanError):
+        return {}
+    return {Path(one.path).name: one for one in found}
 
 
 def _open(page: str) -> None:

@@ -62,10 +62,10 @@ class ModelConfig(Section, section="model", content=frozenset({"run"}), families
     ctc: bool | None = setting(
         default=None,
         description="Of a model that listens: whether its encoder has a head that reads tokens off frames (CTC), which "
-        "training.ctc_weight trains.",
+        "training.ctc_loss_weight trains.",
         since="0.2.0",
         before=False,
-        chosen="for models that listen, unless training.ctc_weight is 0",
+        chosen="for models that listen, unless training.ctc_loss_weight is 0",
     )
     d_model: Positive | None = setting(
         default=None,

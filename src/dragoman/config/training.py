@@ -122,7 +122,7 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         elsewhere="label_smoothing_factor label_smoothing_epsilon smoothing label_smooth",
         chosen="0.1 for pairs, 0 for one text",
     )
-    ctc_weight: Rate | None = setting(
+    ctc_loss_weight: Rate | None = setting(
         default=None,
         description="Of a model that listens: share of the loss that is of reading the text off frames (CTC).",
         since="0.2.0",

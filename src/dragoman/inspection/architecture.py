@@ -10,9 +10,10 @@ from pathlib import Path
 from dragoman.canvas import INK, QUIET, Picture
 from dragoman.inspection.shapes import Plan
 from dragoman.inspection.sketch import Box, Line, Sketch, Words, width_of
-from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import bare, say, speaking
+from dragoman.stages.convolutions import GATES
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import bare, say, speaking
 
 # Stacks of at most so many layers are drawn whole; of others the first layer, and how many there are.
 _WHOLE = 2
@@ -103,8 +104,15 @@ def _items(stages: Mapping[str, Stage], stack: str, count: int, shown: Trace | P
     target = stack == "decoder"
     given = (shown.target if target else shown.source) if isinstance(shown, Trace) else None
     words = say("target, shifted right") if target else say("source")
-    yield _Item("words", words if given is None else say("{name}: {text}").format(name=words, text=_some(given.pieces)))
-    yield _Item("embedding", say("embedding of the pieces"), (stages[f"{home}.tokens"].size,))
+    heard = isinstance(shown, Trace) and shown.sound is not None and not target
+    told = shown.text if heard and isinstance(shown, Trace) else "" if given is None else _some(given.pieces)
+    yield _Item("words", say("{name}: {text}").format(name=words, text=told) if told else words)
+    if heard:
+        yield _Item("positions", say("normalised log-mel frames"), (stages[f"{side}.frames"].size,))
+        sizes = tuple(stages[f"{GATES}.{number}"].size for number in (0, 1))
+        yield _Item("embedding", say("two convolutions of stride 2, gated"), sizes)
+    else:
+        yield _Item("embedding", say("embedding of the pieces"), (stages[f"{home}.tokens"].size,))
     if f"{home}.positions" in stages:
         yield _Item("positions", say("+ positional encoding"), (stages[f"{home}.positions"].size,))
     for layer in range(count if count <= _WHOLE else 1):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.inspection.words import say
 from dragoman.search.beam import Beam
 from dragoman.search.dispatch import open_search
 from dragoman.search.greedy import Line
@@ -15,6 +14,7 @@ from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import SearchRequest
 from dragoman.search.sentence import Sentence
 from dragoman.sequences import Direction
+from dragoman.stages.words import say
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.plan import SearchPlan
 

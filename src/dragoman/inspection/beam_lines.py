@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dragoman.inspection.beam_events import Event, told_events
 from dragoman.inspection.tables import folded_chinese, number, table
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import say, shown
+from dragoman.stages.words import say, shown
 
 WIDTH = 100
 # Pieces of a candidate that are shown.

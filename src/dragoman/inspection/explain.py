@@ -12,38 +12,38 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.archive import as_directory
+from dragoman.audio.listing import Given
 from dragoman.config import SETTINGS_FILE, DecodingConfig, TrainingConfig, make_config, read_toml
 from dragoman.engines import ModuleEngine
 from dragoman.errors import ConfigError, ModelError
 from dragoman.inspection.agreement import parallel_logits, serial_logits
 from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search, with_pieces
-from dragoman.inspection.facts import Position, Step, Text
+from dragoman.inspection.facts import Position, Step
 from dragoman.inspection.gaps import explain_filling
+from dragoman.inspection.hearing import heard_notes, read_given, readings_of
 from dragoman.inspection.neighbours import retrievals
 from dragoman.inspection.one_step import step_stages
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
-from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import (
     MAX_PIECES,
     Subject,
     candidate_of,
-    check_length,
-    checked_text,
     encode,
     framed,
     top_candidates,
 )
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import reads_writes, say, speaking
 from dragoman.language import Completer, Filler, load_language_model
 from dragoman.language.loading import family_of
 from dragoman.markov import MarkovModel
 from dragoman.memory import KnnModel
 from dragoman.nn import MaskedLM
 from dragoman.search import SearchRequest
+from dragoman.search.joint import ctc_share
 from dragoman.search.request import changed_options
-from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
-from dragoman.text import TokenizerPair
+from dragoman.sequences import SourceBatch, frame_target, pad_rows
+from dragoman.stages.stage import Sides
+from dragoman.stages.words import reads_writes, say, speaking
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import Translator
 
@@ -56,7 +56,7 @@ _IN_CIRCLES = "The search went in circles: shown is what a second one found, whi
 
 def explain(
     model: Translator | str | Path,
-    text: str,
+    text: Given,
     target: str | None = None,
     *,
     beam_size: int = 1,
@@ -65,13 +65,14 @@ def explain(
     lang: str = "en",
     device: str = "auto",
 ) -> Trace:
-    """Explain a text: return everything that happens to it on its way through a trained model.
+    """Explain a text, or a sound: return everything that happens to it on its way through a trained model.
 
-    An encoder-decoder translates the text; a decoder-only model continues it; a masked model fills its `<mask>`.
+    An encoder-decoder translates the text, or writes down what is said; a decoder-only model continues it; a masked
+    model fills its `<mask>`.
 
     Args:
         model: a run or model directory, a packed model, or a translator of one model.
-        text: what to explain.
+        text: what to explain; of a model that listens a sound: its path, the line of a list, a recording, a waveform.
         target: for an encoder-decoder, a text in the target language: the stages of the decoder and the training view
             are then those of this text, all positions at once, beside the same text fed one piece at a time.
         beam_size: of the search for the output; 1 is greedy.
@@ -82,7 +83,8 @@ def explain(
 
     Raises:
         ConfigError: an option does not fit the model.
-        DataError: the text is empty or longer than 256 pieces.
+        DataError: the text is empty or longer than 256 pieces, the sound longer than 256 positions (10.24 s), or it
+            cannot be read.
         ModelError: there is no model, it is damaged, or it is of a kind that has no such stages.
     """
     changes: dict[str, Any] = {"beam_size": beam_size, "n_best": 1, "sampling": False, "min_length": 0}
@@ -103,7 +105,7 @@ class _Asked:
     step: int | None
 
 
-def _explained(model: Translator | str | Path, text: str, target: str | None, asked: _Asked, device: str) -> Trace:
+def _explained(model: Translator | str | Path, text: Given, target: str | None, asked: _Asked, device: str) -> Trace:
     if isinstance(model, Translator):
         return _translation(model, text, target, asked)
     path = as_directory(Path(model))
@@ -113,6 +115,8 @@ def _explained(model: Translator | str | Path, text: str, target: str | None, as
         raise ModelError("a Markov model has no such stages", file=path, hint=hint)
     if family == "transformer":
         trace = _translation(Translator.from_pretrained(path, device=device, engine="module"), text, target, asked)
+    elif not isinstance(text, str):
+        raise ConfigError("the model reads texts, and does not listen to sounds", found=str(text))
     elif target is not None:
         raise ConfigError("only an encoder-decoder has a target", found=f"a {family} model", hint="leave it out")
     else:
@@ -146,13 +150,12 @@ def _language_model(path: Path, text: str, asked: _Asked, device: str) -> Trace:
     return _completion(Completer.of(loaded, path), loaded.model, options, text, asked.step)
 
 
-def _translation(translator: Translator, text: str, target: str | None, asked: _Asked) -> Trace:
+def _translation(translator: Translator, text: Given, target: str | None, asked: _Asked) -> Trace:
     if len(translator.transformers) > 1:
         raise ConfigError("an ensemble is not explained", expected="one model", found=len(translator.transformers))
     model, tokenizers, options = translator.transformers[0], translator.tokenizers, translator.options(asked.changes)
-    tokenizers.check_reads()
-    read_source = tokenizers.encode_source(checked_text(text))
-    check_length(read_source.joined)
+    read = read_given(tokenizers, text)
+    read_source = read.source
     sources = SourceBatch.of([read_source], translator.device)
     plan = translator.plan(options).with_all_finished()
     [found], [again] = plan.run([shown_request(plan.request(read_source))])
@@ -160,12 +163,11 @@ def _translation(translator: Translator, text: str, target: str | None, asked: _
     output = framed(tokenizers.target, tokenizers.target.decode(written), frame_target(written)[1:])
     shown = list(written) if target is None else encode(tokenizers.target, target)
 
-    read = Text(text, source_pieces(tokenizers, read_source), tuple(read_source.framed))
     given = framed(tokenizers.target, output.text if target is None else target, frame_target(shown)[:-1])
     inputs = pad_rows([given.ids], translator.device)
     writes = tuple(tokenizers.target.pieces(frame_target(shown)[1:]))
-    sides = Sides("transformer", read.pieces, given.pieces, tokenizers.target.pieces, writes)
-    subject = Subject(model, sources.ids, inputs, sides, text)
+    sides = Sides("transformer", read.pieces, given.pieces, tokenizers.target.pieces, writes, read.others)
+    subject = Subject(model, sources.ids, inputs, sides, read.name, read.heard)
     own = serial_logits(model, sources.ids, pad_rows([frame_target(written)[:-1]], translator.device))[0].cpu()
     steps, notes = _steps(tokenizers.target, own, written), ()
     searched = translator.backend.torch.next_token_model(options)
@@ -175,7 +177,9 @@ def _translation(translator: Translator, text: str, target: str | None, asked: _
         notes = (say(_WITH_DATASTORE),)
     notes += (say(_BOTH_DIRECTIONS),) if plan.right_to_left_share else ()
     notes += (say(_IN_CIRCLES),) if again else ()
-    trace = subject.trace(read, given, output, search=search_name(options), steps=steps, notes=notes)
+    notes += heard_notes(read, ctc_share(options, model.ctc is not None))
+    trace = subject.trace(read.text, given, output, search=search_name(options), steps=steps, notes=notes)
+    trace = replace(trace, readings=readings_of(trace.stages, tokenizers, model.pad))
     if options.beam_size > 1:
         seen, watches = watched_plan(plan, shown_request(plan.request(read_source)))
         watch = shown_watch(seen, watches)
@@ -201,11 +205,6 @@ def _of_step(trace: Trace, subject: Subject, number: int) -> Trace:
         number=number, row=row
     )
     return replace(trace, stages=tuple(stages), parts=(), notes=(*trace.notes, note))
-
-
-def source_pieces(tokenizers: TokenizerPair, source: Source) -> tuple[str, ...]:
-    """Return what the encoder reads, piece by piece, `</s>` included."""
-    return (*tokenizers.source_pieces(source), *tokenizers.source.pieces([source.specials.eos]))
 
 
 def _completion(

@@ -21,6 +21,50 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Sound:
+    """How long a sound is on its way into an encoder.
+
+    Attributes:
+        seconds: of it.
+        sample_rate: samples a second.
+        samples: of them.
+        frames: of log-mel.
+        mels: numbers of a frame.
+        positions: vectors that enter the encoder.
+        seconds_frame: from one frame to the next.
+        seconds_each: from one position to the next.
+    """
+
+    seconds: float
+    sample_rate: int
+    samples: int
+    frames: int
+    mels: int
+    positions: int
+    seconds_frame: float
+    seconds_each: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a head for CTC finds likeliest in a stretch of positions.
+
+    Attributes:
+        start: of the stretch, in seconds.
+        end: likewise.
+        piece: what is said there; empty where nothing is.
+        id: of the piece, or of the blank.
+        probability: the mean over the stretch.
+    """
+
+    start: float
+    end: float
+    piece: str
+    id: int
+    probability: float
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A candidate token: a piece that may come next.
 

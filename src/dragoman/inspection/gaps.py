@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from dragoman.inspection.capture import captured
 from dragoman.inspection.facts import Step
-from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import Subject, candidate_of, check_length, encode, framed, top_candidates
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import say
 from dragoman.language import Filler
 from dragoman.language.filling import split_at_gaps, with_gaps
 from dragoman.sequences import pad_rows
+from dragoman.stages.capture import captured
+from dragoman.stages.stage import Sides
+from dragoman.stages.words import say
 from dragoman.text.tokenizer import SPECIALS
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.inspection.agreement import Model
-from dragoman.inspection.capture import captured
-from dragoman.inspection.stage import Sides, Stage
-from dragoman.inspection.stages import find_stages
-from dragoman.inspection.words import say
+from dragoman.inspection.agreement import Model, everywhere
 from dragoman.nn import MaskedLM, Transformer
+from dragoman.stages.capture import captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.stage import Sides, Stage
+from dragoman.stages.words import say
 
 _OF_DECODER = ("target_embedding.", "embedding.", "decoder.", "generator", "probabilities")
 
 
 @torch.no_grad()
 def step_stages(
-    model: Model, source: Int[Tensor, "1 src"], inputs: Int[Tensor, "1 tgt"], sides: Sides, number: int
+    model: Model, source: Shaped[Tensor, "1 given ..."], inputs: Int[Tensor, "1 tgt"], sides: Sides, number: int
 ) -> list[Stage]:
     """Return the stages of one step with a cache.
 
     Args:
         model: in evaluation mode.
-        source: framed ids; no column if there is no encoder.
+        source: framed ids, or frames of a sound; no column if there is no encoder.
         inputs: what the decoder is given, piece by piece.
         sides: what stands at the positions.
         number: of the step, from 1.
@@ -41,7 +41,7 @@ def step_stages(
     if not 1 <= number <= count:
         raise ConfigError(f"there is no step {number}", expected=f"1 to {count}", found=number)
     encoded = isinstance(model, Transformer)
-    state = model.start(source, torch.ones_like(source, dtype=torch.bool)) if encoded else model.start()
+    state = model.start(source, everywhere(source)) if encoded else model.start()
     for place in range(number - 1):
         model.step(state, inputs[:, place])
     with captured(model) as calls:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dragoman.canvas import INK, LINES, QUIET, Picture, draw, label
-from dragoman.inspection.words import say
+from dragoman.stages.words import say
 
 # From near white to deep indigo in equal steps of CIE lightness.
 _COLOURS = ["#f6fafb", "#c5e0ee", "#98c5e4", "#6fa9db", "#4f8bd2", "#406dbf", "#3a50a3", "#33367c", "#271f56"]
@@ -105,14 +105,14 @@ def _draw(
 ) -> Picture:
     """A grid of matrices with cells of `cell` inches."""
     _check(matrices, source_pieces, target_pieces)
-    sources, targets = [label(piece) for piece in source_pieces], [_row(piece) for piece in target_pieces]
+    sources, targets = [named(piece) for piece in source_pieces], [named(piece) for piece in target_pieces]
     words = (say(_LOOKS), say(_LOOKED_AT), say(_WEIGHT), say(_SUMS))
     text = "".join([*sources, *targets, *(captions or ()), *words])
     return draw(path, text, lambda: _lay_out(matrices, sources, targets, captions, columns, cell), title=title)
 
 
-def _row(name: str) -> str:
-    """The name of a row: a piece, or what it reads and writes, whose blanks are none of the piece's."""
+def named(name: str) -> str:
+    """Return the name of a row or column: a piece, or what it reads and writes, or a time, with blanks of its own."""
     return name if name.isprintable() and " " in name.strip() else label(name)
 
 

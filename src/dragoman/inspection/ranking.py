@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from dragoman.config import DecodingConfig
 from dragoman.inspection.facts import RankedHypothesis
-from dragoman.inspection.words import say
 from dragoman.search.hypothesis import Hypothesis, hypothesis_score
+from dragoman.stages.words import say
 
 
 def ranked_hypotheses(

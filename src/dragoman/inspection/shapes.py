@@ -19,14 +19,14 @@ from dragoman.archive import ENDING, as_directory
 from dragoman.config import ModelConfig, parse_assignments, read_toml
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import parallel_logits
-from dragoman.inspection.capture import captured
 from dragoman.inspection.costs import Cost, costs_of, step_cost
-from dragoman.inspection.stage import Sides, Stage
-from dragoman.inspection.stages import find_stages
 from dragoman.inspection.tables import table
 from dragoman.models import blueprint_of, build_model
 from dragoman.models.blueprint import Blueprint, Place, parameters
 from dragoman.models.pretrained import CONFIG, read_config
+from dragoman.stages.capture import captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.stage import Sides, Stage
 
 # Paper table 3; the vocabulary of section 5.1, about 37,000 entries for both languages, is one matrix (3.4).
 PAPER_VOCAB = 37_000

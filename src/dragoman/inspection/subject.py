@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from dragoman.errors import DataError
 from dragoman.inspection.agreement import Model, checks_of, parallel_logits, sizes_of
-from dragoman.inspection.capture import captured
 from dragoman.inspection.facts import Candidate, Step, Text
-from dragoman.inspection.masks import mask_stages
-from dragoman.inspection.stage import Sides, Stage
-from dragoman.inspection.stages import find_stages
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.weights import weights_of
-from dragoman.inspection.words import spoken
 from dragoman.models import count_parameters
 from dragoman.search.hypothesis import check_numbers
+from dragoman.stages.capture import captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.masks import mask_stages
+from dragoman.stages.stage import Sides, Stage, make_stage
+from dragoman.stages.words import say, spoken
 from dragoman.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from dragoman.inspection.hearing import Heard
 
 # A trace keeps everything, and attention grows with the square of the length.
 MAX_PIECES = 256
@@ -35,17 +39,19 @@ class Subject:
 
     Attributes:
         model: in evaluation mode.
-        source: framed ids; no column if there is no encoder.
+        source: framed ids, or frames of a sound; no column if there is no encoder.
         inputs: what the decoder is given; no column if there is no decoder.
         sides: what stands at the positions.
         text: what was given.
+        heard: of a sound, how it became frames.
     """
 
     model: Model
-    source: Int[Tensor, "1 src"]
+    source: Shaped[Tensor, "1 given ..."]
     inputs: Int[Tensor, "1 tgt"]
     sides: Sides
     text: str
+    heard: Heard | None = None
 
     def run(self) -> list[Stage]:
         """Return the stages of one observed pass, with the masks before the first layer.
@@ -58,9 +64,11 @@ class Subject:
         check_numbers([float(logits.sum())])
         with torch.no_grad():
             stages = find_stages(self.model, calls, self.sides)
-        pieces = (self.sides.source, self.sides.target)
-        masks = mask_stages(self.source, self.inputs, pieces)
+        masks = mask_stages((self.sides.source, self.sides.target))
+        stages = [*([] if self.heard is None else self.heard.stages()), *stages]
         names = [stage.name for stage in stages]
+        if (read := ctc_stage(self.model, stages, self.sides)) is not None:
+            stages.insert(names.index("memory") + 1, read)
         first = next(place for place, name in enumerate(names) if name.startswith(("encoder", "decoder", "memory")))
         return [self._named(stage) for stage in (*stages[:first], *masks, *stages[first:])]
 
@@ -76,7 +84,7 @@ class Subject:
         for name in ("source_embedding", "embedding"):
             add = getattr(getattr(self.model, name, None), "positions", None)
             if add is not None:
-                count = max(POSITIONS, self.source.shape[1], self.inputs.shape[1])
+                count = max(POSITIONS, len(self.sides.source), len(self.sides.target))
                 weight = self.model.generator.weight
                 return add(weight.new_zeros(1, count, weight.shape[1]))[0].cpu()
         return None
@@ -109,7 +117,28 @@ class Subject:
             notes=notes,
             weights=weights_of(self.model),
             lang=spoken(),
+            sound=None if self.heard is None else self.heard.facts,
         )
+
+
+@torch.no_grad()
+def ctc_stage(model: Model, stages: Sequence[Stage], sides: Sides) -> Stage | None:
+    """Return what the head for CTC makes of the memory, at each of its positions; None where there is no head.
+
+    Args:
+        model: whose stages they are.
+        stages: the memory among them.
+        sides: what stands at the positions.
+    """
+    head = getattr(model, "ctc", None)
+    memory = next((stage.values for stage in stages if stage.name == "memory"), None)
+    if head is None or memory is None:
+        return None
+    logits = head(memory.to(head.weight))
+    what = say("the head for CTC: x W + b, what is said at each position; {blank} stands for nothing")
+    [blank] = ["<pad>"] if sides.entries is None else sides.entries([model.pad])
+    stage = make_stage("ctc", ("batch", "src", "target_vocab"), logits, what.format(blank=blank), sides.source)
+    return replace(stage, entries=sides.entries)
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from jaxtyping import Shaped
 from torch import Tensor
 
-from dragoman.inspection.stage import Stage
-from dragoman.inspection.words import printable, say, shown
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import printable, say, shown
 
 ROWS = 12
 # A sign of a wide script or a word, with the punctuation that must not begin a line.
 _WORDS = re.compile(r"(?:[\u2e80-\uffef]|[^\s\u2e80-\uffef]+)[，。：；、）”]*\s*")
-# Keys of an attention map are pieces: fewer than these are not worth leaving any out.
-COLUMNS = 16
+# Keys of an attention map are pieces: fewer than these are not worth leaving any out, unless their names are long.
+COLUMNS, WIDTH = 16, 128
 
 
 def table(rows: Sequence[Sequence[str]], indent: int = 4, left: int = 1, gap: int = 2) -> list[str]:
@@ -74,6 +74,11 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10_000 else f"{value:.2e}"
 
 
+def fine(value: float) -> str:
+    """Return four decimals, as sums are followed with a pencil."""
+    return "0" if value == 0 else f"{value:.4f}" if abs(value) >= 1e-3 else f"{value:.2e}"
+
+
 def stage_numbers(stage: Stage, count: int, *, rows: int = ROWS, indent: int = 6, tell: bool = True) -> Iterator[str]:
     """Yield the numbers of a stage, at most `count` in a row, with a line on what is left out.
 
@@ -115,6 +120,8 @@ def _matrix(
         yield from _left_out(indent, len(values) - rows, columns)
         return
     most = max(count, COLUMNS) if stage.columns else count
+    while most > count and sum(max(6, cells(shown(piece))) + 2 for piece in stage.columns[:most]) > WIDTH:
+        most -= 1
     lines = [
         [label, *_cells(row[:most]), *(["…"] if len(row) > most else [])]
         for label, row in zip(labels[:rows], values[:rows], strict=True)

@@ -15,10 +15,10 @@ from torch import Tensor
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.beam_events import Event
-from dragoman.inspection.facts import Check, Position, RankedHypothesis, Step, Text
-from dragoman.inspection.stage import Stage
-from dragoman.inspection.words import speaking
+from dragoman.inspection.facts import Check, Position, RankedHypothesis, Reading, Sound, Step, Text
 from dragoman.shown import html_table, short
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import speaking
 
 if TYPE_CHECKING:
     from dragoman.inspection.working import Working
@@ -55,6 +55,8 @@ class Trace:
         lang: the language it is told in.
         worked: numbers that are worked out.
         chosen: weights that are shown.
+        sound: of a sound, how long it is in every unit; None of a text.
+        readings: what a head for CTC finds likeliest in the sound, stretch by stretch.
     """
 
     family: str
@@ -80,6 +82,8 @@ class Trace:
     lang: str = "en"
     worked: tuple[Working, ...] = ()
     chosen: Mapping[str, Shaped[Tensor, "..."]] = field(default_factory=dict, repr=False)
+    sound: Sound | None = None
+    readings: tuple[Reading, ...] = ()
 
     def __repr__(self) -> str:
         what = f"{self.family}, {len(self.stages)} stages, {len(self.steps)} steps"
@@ -192,6 +196,8 @@ class Trace:
         if "text" in self.parts:
             texts = {"source": self.source, "target": self.target, "output": self.output}
             tree |= {name: asdict(text) for name, text in texts.items() if text is not None}
+            tree |= {} if self.sound is None else {"sound": asdict(self.sound)}
+            tree |= {"ctc": [asdict(one) for one in self.readings]} if self.readings else {}
         tree["stages"] = [stage.to_dict(numbers=numbers) for stage in self.stages]
         if "steps" in self.parts:
             tree |= {"search": self.search, "steps": [asdict(step) for step in self.steps]}

@@ -16,8 +16,8 @@ from dragoman.canvas import FORMATS, INK, LINES, QUIET, Picture, draw, fitting_f
 from dragoman.config import TrainingConfig
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inspection.architecture import architecture
-from dragoman.inspection.pictures import attention_grid, attention_map, label_axes, letters
-from dragoman.inspection.stage import Stage
+from dragoman.inspection.pictures import attention_grid, attention_map, label_axes, letters, named
+from dragoman.inspection.sound_pictures import listening_picture, listening_stage
 from dragoman.inspection.trace import Trace
 from dragoman.inspection.trace_sketches import (
     beam_sketch,
@@ -29,8 +29,9 @@ from dragoman.inspection.trace_sketches import (
     scores_sketch,
     views_sketch,
 )
-from dragoman.inspection.words import bare, chinese, say, speaking
 from dragoman.optimizers.schedule import learning_rate
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import bare, chinese, say, speaking
 
 # Columns of the position table, and pieces of the smoothed target, that can still be told apart.
 COLUMNS, BARS = 512, 10
@@ -50,7 +51,8 @@ _PAPER = {"schedule": "paper", "learning_rate": 1.0, "warmup_steps": 4000, "max_
 def draw_trace(trace: Trace, directory: str | Path, *, format: str | None = None) -> list[Picture]:
     """Draw what is selected of a trace, a file for each picture, and return them in the order of the walk.
 
-    `architecture`, `positions`, `masks`, `layer-norm`, one for each attention (`encoder.layers.0.self_attention`),
+    `architecture`, `positions`, `masks`, `layer-norm`, of a sound `listening` (its frames, and under them the
+    attention over time), one for each attention (`encoder.layers.0.self_attention`),
     `scores`, `one-head`, `logits`, `training-and-steps`, `beam`, `embeddings`, `schedule`, `label-smoothing`. The last
     two show the run's own settings where they are known, else the paper's. All are told in the trace's language.
 
@@ -86,7 +88,7 @@ def _signs(trace: Trace) -> str:
     """Every character that may stand in a picture of it."""
     told = "".join(chinese().values()) if trace.lang == "zh" else ""
     pieces = [piece for stage in trace.stages for piece in (*stage.rows, *stage.columns)]
-    return told + "".join(dict.fromkeys("".join(map(label, pieces))))
+    return told + "".join(dict.fromkeys("".join(map(named, pieces))))
 
 
 def _drawings(trace: Trace) -> Iterator[tuple[str, Callable[[Path], Picture]]]:
@@ -103,6 +105,8 @@ def _drawings(trace: Trace) -> Iterator[tuple[str, Callable[[Path], Picture]]]:
     normed = next((stage for stage in trace.stages if stage.given is not None), None)
     if whole and normed is not None:
         yield "layer-norm", lambda path: norm_sketch(normed).save(path)
+    if whole and listening_stage(trace) is not None:
+        yield "listening", lambda path: listening_picture(trace, path)
     for stage in trace.stages:
         if stage.name.endswith(".weights") and stage.values is not None:
             yield stage.name.removesuffix(".weights"), lambda path, stage=stage: _attention(stage, path)
@@ -205,7 +209,7 @@ def mask_picture(masks: list[Stage], path: str | Path) -> Picture:
         masks: stages whose values are true or false, with pieces for columns.
         path: the file to write.
     """
-    names = [[label(piece) for piece in (*stage.columns, *stage.rows)] for stage in masks]
+    names = [[named(piece) for piece in (*stage.columns, *stage.rows)] for stage in masks]
 
     def make() -> Any:
         from matplotlib.colors import ListedColormap
@@ -240,7 +244,7 @@ def mask_picture(masks: list[Stage], path: str | Path) -> Picture:
 
 
 def _pieces_at(axes: Any, stage: Stage, cell: float) -> None:
-    columns = [label(piece) for piece in stage.columns]
+    columns = [named(piece) for piece in stage.columns]
     rows = list(stage.labels) or [say("any query")]
     size, leaning = letters(columns, cell)
     label_axes(axes, columns, rows, cell=cell, size=size, leaning=leaning)

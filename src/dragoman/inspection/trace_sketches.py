@@ -14,9 +14,9 @@ from dragoman.canvas import INK, LINES, QUIET
 from dragoman.inspection.beam_events import told_events
 from dragoman.inspection.facts import Step
 from dragoman.inspection.sketch import Box, Line, Sketch, Words, width_of
-from dragoman.inspection.stage import Stage
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import bare, say
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import bare, say
 
 _DARK, _WARM, _PALE = "#3a50a3", "#c2571a", "#e9edf7"
 _COLUMNS, _PIECES, _BARS, _CELL = 6, 12, 8, 40

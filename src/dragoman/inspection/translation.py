@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dragoman.canvas import Picture
 from dragoman.inspection.pictures import attention_map
-from dragoman.inspection.words import reads_writes
 from dragoman.sequences import SourceBatch, frame_target
+from dragoman.stages.words import reads_writes
 from dragoman.translation import Translator, cross_attention
 
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.inspection.beam_lines import beam_lines
 from dragoman.inspection.facts import RankedHypothesis, Step, Text
+from dragoman.inspection.heard_lines import heard_lines, reading_lines
 from dragoman.inspection.ranking import verdict_of
-from dragoman.inspection.stage import Stage
 from dragoman.inspection.tables import ROWS, cells, folded, folded_chinese, number, stage_numbers, table
 from dragoman.inspection.trace import PARTS, Trace
 from dragoman.inspection.weights import weight_lines
-from dragoman.inspection.words import bare, printable, reads_writes, say, shown, speaking, spoken
 from dragoman.inspection.working import examples
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import bare, printable, reads_writes, say, shown, speaking, spoken
 
 WIDTH = 100
 # Of a selection, unless it is said.
@@ -31,10 +32,12 @@ _CHAPTERS = (
     ("Who may look at whom (■ yes, · no)", ("masks.",)),
     ("The encoder", ("encoder.",)),
     ("The memory", ("memory",)),
+    ("What the head for CTC reads off the memory, position by position", ("ctc",)),
     ("The ids of the target become vectors", ("target_embedding.",)),
     ("The decoder, all positions at once: row t is what step t computes", ("decoder.",)),
     ("Vectors become probabilities", ("generator", "probabilities")),
 )
+_OF_SOUND = "The sound becomes vectors (the first {count} numbers of each)"
 _MORE = (
     "More: --stage NAME (or its beginning, or '*.weights'), --layer N, --head N, --numbers N, --step N, "
     "--work-out 'NAME[HEAD,QUERY,KEY]', --weights NAME, --as SYSTEM, --pictures DIR, --lang zh, --json"
@@ -53,7 +56,7 @@ def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
     whole = trace.parts == PARTS
     chapter = 1
     if "text" in trace.parts:
-        yield from _title(chapter, say("The text becomes ids"))
+        yield from _title(chapter, say("The text becomes ids") if trace.sound is None else say("What is heard"))
         yield from _texts(trace)
         chapter += 1
     if whole and numbers is None:
@@ -61,11 +64,13 @@ def walk(trace: Trace, numbers: int | None = None) -> Iterator[str]:
         for title, begins in _CHAPTERS:
             stages = [stage for stage in trace.stages if stage.name.startswith(begins)]
             if stages:
-                yield from _title(chapter, say(title).format(count=SHORT))
+                heard = trace.sound is not None and begins == _CHAPTERS[0][1]
+                yield from _title(chapter, (say(_OF_SOUND) if heard else say(title)).format(count=SHORT))
                 yield from _told(stages, told)
+                yield from reading_lines(trace) if begins == ("ctc",) else ()
                 chapter += 1
         if worked := examples(trace):
-            yield from _title(chapter, say("Two numbers worked out (any other with --work-out)"))
+            yield from _title(chapter, say("Numbers worked out (any other with --work-out)"))
             for one in worked:
                 yield from (f"   {line}" for line in one.lines)
             chapter += 1
@@ -117,7 +122,9 @@ def _wrapped(text: str, indent: int) -> list[str]:
 def _texts(trace: Trace) -> Iterator[str]:
     sides = (("source, as the encoder reads it", trace.source), ("what the decoder is given", trace.target))
     for name, text in (*sides, ("output", trace.output)):
-        if text is not None:
+        if text is not None and text is trace.source and trace.sound is not None:
+            yield from heard_lines(trace)
+        elif text is not None:
             yield "   " + say(name) + "  [" + say("{count} pieces").format(count=len(text.ids)) + "]"
             yield from _pieces(text)
 

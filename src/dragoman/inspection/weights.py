@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from dragoman.errors import ConfigError
 from dragoman.inspection.tables import ROWS, number, table
-from dragoman.inspection.words import say
 from dragoman.nn import MultiHeadAttention
+from dragoman.stages.words import say
 
 _PACKED = ("query", "key", "value")
 

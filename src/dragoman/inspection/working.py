@@ -12,10 +12,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.inspection.stage import Stage
-from dragoman.inspection.tables import number, shown, table
+from dragoman.inspection.tables import fine, number, shown, table
 from dragoman.inspection.trace import Trace
-from dragoman.inspection.words import say
+from dragoman.inspection.working_sounds import FEW, FRAMES, MOST, sound_lines, sound_values
+from dragoman.stages.convolutions import CONVOLUTIONS, GATES
+from dragoman.stages.stage import Stage
+from dragoman.stages.words import say
 
 # Terms in a line, and values of a vector that are printed.
 ACROSS, FIRST = 8, 8
@@ -23,7 +25,8 @@ _PLACE = re.compile(r"(?P<name>[^\[\]]+)\[(?P<at>\d+(?:,\s*\d+)*)\]")
 _ATTENTION = ("scores", "weights", "mixed")
 _EXPECTED = (
     "an attention score as 'encoder.layers.0.self_attention.scores[HEAD,QUERY,KEY]', "
-    "or a vector of a norm as 'encoder.layers.0.self_attention_residual.norm[POSITION]', counted from 0"
+    "or a vector of a norm as 'encoder.layers.0.self_attention_residual.norm[POSITION]', or of a sound "
+    "'source_embedding.subsampling.convolutions.0[POSITION,CHANNEL]', '.frames' or '.gates' likewise; counted from 0"
 )
 
 
@@ -54,7 +57,8 @@ def work_out(trace: Trace, place: str) -> Working:
     Args:
         trace: a whole one, with weights.
         place: `encoder.layers.0.self_attention.scores[0,1,2]` is the score of head 0 for query 1 and key 2, with what
-            becomes of it; `encoder.layers.0.self_attention_residual.norm[1]` is the vector at position 1.
+            becomes of it; `encoder.layers.0.self_attention_residual.norm[1]` is the vector at position 1;
+            `source_embedding.subsampling.convolutions.0[4,2]` is channel 2 of the first convolution at its output 4.
 
     Raises:
         ConfigError: there is no such place, or nothing to be worked out there.
@@ -69,7 +73,14 @@ def work_out(trace: Trace, place: str) -> Working:
         return _score(trace, home, _checked(name, at, trace.stage(f"{home}.scores").shape[1:]))
     if stage.given is not None:
         return _norm(trace, stage, _checked(name, at, stage.shape[1:2]))
+    if name == FRAMES or name.startswith((CONVOLUTIONS, GATES)):
+        return _of_sound(trace, stage, _checked(name, at, stage.shape[1:]))
     raise ConfigError("nothing is worked out there", expected=_EXPECTED, found=repr(place))
+
+
+def _of_sound(trace: Trace, stage: Stage, at: tuple[int, ...], most: int = MOST) -> Working:
+    values = sound_values(trace, stage.name, at)
+    return Working(stage.name, at, values, tuple(sound_lines(trace, stage, at, values, most)))
 
 
 def _checked(name: str, at: tuple[int, ...], shape: Sequence[int]) -> tuple[int, ...]:
@@ -116,12 +127,12 @@ def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], valu
     pairs = list(zip(values["q"], values["k"], values["terms"], strict=True))
     products = [f"{number(one)}·{_factor(other)} = {number(term)}" for one, other, term in pairs]
     yield from table([products[start : start + 4] for start in range(0, len(products), 4)], 6, left=0)
-    yield f"      {say('sum')} = {_fine(values['dot'])}"
-    line = f"{_fine(values['dot'])} / √{len(values['q'])} = {_fine(values['dot'])} / {_fine(values['root'])}"
+    yield f"      {say('sum')} = {fine(values['dot'])}"
+    line = f"{fine(values['dot'])} / √{len(values['q'])} = {fine(values['dot'])} / {fine(values['root'])}"
     if values["added"]:
-        yield "   " + say("what the positions of this model add: {added}").format(added=_fine(values["added"]))
-        line += f" + {_fine(values['added'])}"
-    yield f"   {say('attention score')} = {line} = {_fine(values['score'])}"
+        yield "   " + say("what the positions of this model add: {added}").format(added=fine(values["added"]))
+        line += f" + {fine(values['added'])}"
+    yield f"   {say('attention score')} = {line} = {fine(values['score'])}"
     if stage.name.startswith("decoder.") and "self_attention" in stage.name and not values["seen"][key]:
         yield "   " + say("mask: hidden, the key comes after the query (causal mask); its weight is exactly 0")
     elif not values["seen"][key]:
@@ -140,13 +151,13 @@ def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], valu
     ]
     for place, piece in enumerate(stage.columns):
         hidden = not values["seen"][place]
-        exp, weight = _fine(values["exp"][place]), _fine(values["weights"][place])
+        exp, weight = fine(values["exp"][place]), fine(values["weights"][place])
         told = [say("hidden"), "0"] if hidden else [exp, weight]
         vector = " ".join(f"{one:7.3f}" for one in value[place, :FIRST].tolist())
-        rows.append([("▸ " if place == key else "  ") + shown(piece), _fine(values["scores"][place]), *told, vector])
+        rows.append([("▸ " if place == key else "  ") + shown(piece), fine(values["scores"][place]), *told, vector])
     mixed = " ".join(f"{one:7.3f}" for one in values["mixed"][:FIRST])
     whole = "1" if values["sum"] else "0"
-    rows.append(["  " + say("sum"), "", _fine(values["sum"]), whole, mixed])
+    rows.append(["  " + say("sum"), "", fine(values["sum"]), whole, mixed])
     yield from table(rows, 6)
 
 
@@ -196,11 +207,11 @@ def _deviations(
 def _norm_lines(stage: Stage, place: int, values: dict[str, Any]) -> Iterator[str]:
     yield f"{stage.name}[{place}]  {stage.label(place)}"
     count = len(values["x"])
-    mean, variance = _fine(values["mean"]), _fine(values["variance"])
+    mean, variance = fine(values["mean"]), fine(values["variance"])
     yield "   " + say("mean of the {count} numbers x: {mean}; variance, the mean of (x − mean)²: {variance}").format(
                       count=count, mean=mean, variance=variance)  # fmt: skip
     if "deviation" in values:
-        deviation = _fine(values["deviation"])
+        deviation = fine(values["deviation"])
         yield "   " + say("deviation = {formula} = {deviation}").format(formula=values["formula"], deviation=deviation)
     rows = [["x", *values["x"][:FIRST]]]
     rows += [[f"(x − {say('mean')}) / {say('deviation')}", *values["normed"][:FIRST]]] if "normed" in values else []
@@ -211,18 +222,19 @@ def _norm_lines(stage: Stage, place: int, values: dict[str, Any]) -> Iterator[st
     yield from table(told, 6)
 
 
-def _fine(value: float) -> str:
-    """Four decimals, as sums are followed with a pencil."""
-    return "0" if value == 0 else f"{value:.4f}" if abs(value) >= 1e-3 else f"{value:.2e}"
-
-
 def _factor(value: float) -> str:
     return f"({number(value)})" if value < 0 else number(value)
 
 
 def examples(trace: Trace) -> list[Working]:
-    """Return one vector of a norm and one score, for those who did not ask for any; none where there are none."""
+    """Return what is worked out for those who did not ask for anything: one vector of a norm, and one score.
+
+    Of a sound, before these, also an output of the first convolution and its gate.
+    """
     found = []
+    if trace.sound is not None and trace.weights:
+        middle = trace.sound.positions - 1  # of the outputs of the first convolution, which are twice as many
+        found += [_of_sound(trace, trace.stage(f"{home}.0"), (middle, 0), FEW) for home in (CONVOLUTIONS, GATES)]
     norm = next((stage for stage in trace.stages if stage.given is not None and stage.eps is not None), None)
     if norm is not None and trace.weights:
         found.append(work_out(trace, f"{norm.name}[0]"))

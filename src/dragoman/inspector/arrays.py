@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
-from dragoman.inspection.capture import Call
-from dragoman.inspection.stage import Stage
 from dragoman.profiles.parts import StdNorm
+from dragoman.stages.capture import Call
+from dragoman.stages.stage import Stage
 
 # What a first view shows; what it is computed from; parameters, and each step by itself.
 FIRST, OPERANDS, ALL = 1, 2, 3
@@ -22,7 +22,7 @@ HALF = 1 << 16
 _FIRST = (
     "rows", "tokens", "position_rows", "positions", "scores", "mask", "weights", "mean", "deviation", "memory",
     "self_attention_residual", "cross_attention_residual", "feed_forward_residual", "source_embedding",
-    "target_embedding", "embedding",
+    "target_embedding", "embedding", "frames",
 )  # fmt: skip
 _LAST = ("encoder.output", "decoder.output")
 _OUTSIDE = {True: "√(sum of squares / (n − 1)) + eps", False: "√variance + eps"}

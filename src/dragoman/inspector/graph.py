@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from dragoman.inspection.stage import Stage
 from dragoman.nn import MultiHeadAttention, PreNorm
+from dragoman.stages.convolutions import CONVOLUTIONS, GATES, HOME
+from dragoman.stages.stage import Stage
 
 _KINDS = {
     "one_hot": "one_hot", "rows": "embed", "tokens": "scale", "position_rows": "position", "positions": "add",
@@ -17,6 +18,18 @@ _KINDS = {
     "mixed": "mix", "output": "merge", "inner": "linear", "activated": "activation", "outer": "linear",
     "norm": "norm", "sum": "add",
 }  # fmt: skip
+# Of a sound: kind, what it is computed from, and by which module.
+_SOUND: dict[str, tuple[str, list[str], str]] = {
+    f"{HOME}.waveform": ("waveform", [], ""),
+    f"{HOME}.log_mels": ("frames", [f"{HOME}.waveform"], ""),
+    f"{HOME}.frames": ("normalise", [f"{HOME}.log_mels"], ""),
+    f"{CONVOLUTIONS}.0": ("convolution", [f"{HOME}.frames"], f"{CONVOLUTIONS}.0"),
+    f"{GATES}.0": ("gate", [f"{CONVOLUTIONS}.0"], ""),
+    f"{CONVOLUTIONS}.1": ("convolution", [f"{GATES}.0"], f"{CONVOLUTIONS}.1"),
+    f"{GATES}.1": ("gate", [f"{CONVOLUTIONS}.1"], ""),
+    f"{HOME}.scaled": ("scale", [f"{GATES}.1"], ""),
+    "ctc": ("logits", ["memory"], "ctc"),
+}
 _EMBEDDINGS = ("source_embedding", "target_embedding", "embedding")
 
 
@@ -31,8 +44,11 @@ def graph_of(stages: Sequence[Stage], model: nn.Module, source: str | None) -> l
     scene = _Scene(model, {stage.name for stage in stages}, source)
     nodes = [scene.node(stage) for stage in stages]
     last = nodes[-1]
+    # What the head for CTC reads off the frames may have a say.
+    beside = ["ctc"] if "ctc" in scene.names else []
     return [*nodes, {
-        "id": "choose", "kind": "choose", "stack": last["stack"], "layer": None, "inputs": [last["id"]], "array": None,
+        "id": "choose", "kind": "choose", "stack": last["stack"], "layer": None, "inputs": [last["id"], *beside],
+        "array": None,
         "axes": last["axes"][:-1], "shape": last["shape"][:-1], "parameters": [],
         "formula": "which piece is written: the search takes it from these probabilities",
     }]  # fmt: skip
@@ -68,7 +84,7 @@ class _Scene:
 
     def _stack(self, name: str) -> str:
         root = name.partition(".")[0]
-        if root in ("encoder", "memory") or root == self.source:
+        if root in ("encoder", "memory", "ctc") or root == self.source:
             return "encoder"
         if root in ("decoder", "target_embedding") or (root == "embedding" and self.source is None):
             return "decoder"
@@ -77,6 +93,10 @@ class _Scene:
     def _place(self, name: str) -> tuple[str, list[str], str]:
         """The kind of a stage, what it is computed from, and the path of the module that computes it."""
         home, _, part = name.rpartition(".")
+        if name in _SOUND:
+            if part == "scaled":
+                self.stream["encoder"] = self.given["encoder"] = name
+            return _SOUND[name]
         if name.split(".")[0] in _EMBEDDINGS:
             return self._embedded(name, home, part)
         if name in ("memory", "encoder.output", "decoder.output"):
@@ -100,7 +120,7 @@ class _Scene:
         root = name.partition(".")[0]
         stack = "encoder" if root == self.source else "decoder"
         before = {"rows": [f"{root}.one_hot"], "tokens": [f"{root}.rows"]}
-        before["positions"] = [f"{root}.tokens", f"{root}.position_rows"]
+        before["positions"] = [f"{root}.tokens", f"{root}.scaled", f"{root}.position_rows"]
         inputs = before.get(part, [] if home else [self._stream(stack)])
         if part not in ("one_hot", "rows", "position_rows"):
             self.stream[stack] = self.given[stack] = name

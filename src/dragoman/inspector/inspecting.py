@@ -11,15 +11,16 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.archive import as_directory
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inspection.agreement import serial_logits
 from dragoman.inspection.beam_events import shown_watch, watched_plan, watched_search
-from dragoman.inspection.explain import search_name, shown_request, source_pieces
+from dragoman.inspection.explain import search_name, shown_request
+from dragoman.inspection.hearing import Read, heard_notes, read_given, readings_of
 from dragoman.inspection.neighbours import retrievals
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses, verdict_of
-from dragoman.inspection.stage import Sides
-from dragoman.inspection.subject import MAX_PIECES, check_length, checked_text, encode
+from dragoman.inspection.subject import MAX_PIECES, check_length, encode
 from dragoman.inspector.arrays import OPERANDS, Arrays
 from dragoman.inspector.comparing import compared, name_of
 from dragoman.inspector.inspecting_texts import inspect_text
@@ -36,6 +37,7 @@ from dragoman.inspector.recording import (
     steps_of,
     text_facts,
 )
+from dragoman.inspector.sounds import sound_facts, source_facts, twice_of
 from dragoman.inspector.summaries import flags_of
 from dragoman.inspector.what_if import Changes, changed_model
 from dragoman.language.loading import family_of
@@ -43,8 +45,10 @@ from dragoman.memory.knn import KnnModel
 from dragoman.models.description import read_config
 from dragoman.search.guard import is_finished
 from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.joint import ctc_share
 from dragoman.search.request import SearchRequest, changed
-from dragoman.sequences import Source, SourceBatch, frame_target, pad_rows
+from dragoman.sequences import SourceBatch, frame_target, pad_rows
+from dragoman.stages.stage import Sides
 from dragoman.text.tokenizer import SPECIALS
 from dragoman.translation import Translator
 from dragoman.translation.plan import SearchPlan
@@ -54,7 +58,7 @@ _NO_PADDING = "The text in the same batch is no longer than this one, so that th
 
 def inspect(
     model: Translator | str | Path,
-    text: str,
+    text: Given,
     target: str | Sequence[int] | None = None,
     *,
     beam_size: int | None = None,
@@ -65,7 +69,7 @@ def inspect(
     heads_off: Sequence[tuple[str, int]] = (),
     causal_mask: bool = True,
     padding_mask: bool = True,
-    beside: str | None = None,
+    beside: Given | None = None,
     convention: str | None = None,
     precision: str = "float32",
     against: Translator | str | Path | None = None,
@@ -77,7 +81,7 @@ def inspect(
 
     Args:
         model: a run or model directory, a packed model, or a translator of one model.
-        text: what an encoder-decoder translates, another model continues, or a masked model fills the `<mask>` of.
+        text: what is translated, continued, or filled at its `<mask>`; of a model that listens a sound (see `explain`).
         target: for an encoder-decoder, a text in the target language, or its ids: the stages of the decoder are then
             those of this text, and it is told why it was not written.
         beam_size: 1 is greedy; the model's own if None.
@@ -88,7 +92,7 @@ def inspect(
         heads_off: heads that are switched off: path of the attention (`encoder.layers.0.self_attention`) and number.
         causal_mask: False lets decoder positions see later ones, in the pass over all positions.
         padding_mask: False lets everybody see padding, of which there is some with `beside`.
-        beside: a longer text that stands in the same batch.
+        beside: a longer text, or sound, that stands in the same batch.
         convention: a system whose conventions the same weights follow: annotated, jadore, lsdefine, d2l or marian.
         precision: of the linear maps: float32, or int8 as the engines compute it.
         against: what to set beside it (`record["against"]`): another model, or the same one as `greedy`, in `int8`, or
@@ -99,7 +103,7 @@ def inspect(
 
     Raises:
         ConfigError: an option does not fit the model.
-        DataError: the text is empty or longer than 256 pieces.
+        DataError: the text is empty or longer than 256 pieces; the sound longer than 10.24 s, or it cannot be read.
         ModelError: there is no model, or it is damaged.
     """
     _check_length(max_length)
@@ -138,6 +142,9 @@ def _beside(
     """The record with what it is set beside."""
     other, asked = other_of(model, question, against)
     other = opened(other, device)
+    listens = [isinstance(one, Translator) and one.tokenizers.sound is not None for one in (model, other)]
+    if listens[0] != listens[1]:
+        raise ConfigError("a model that reads and one that listens have nothing in common to be compared")
 
     def ask(target: tuple[int, ...] | None) -> Inspection:
         return _inspected(other, replace(asked, target=target, views=False), device)
@@ -146,17 +153,18 @@ def _beside(
 
 
 def _with_presets(found: Inspection, model: Translator, question: Question, device: str) -> Inspection:
-    asked = preset_questions(question, found)
+    asked = preset_questions(question, found, twice_of(model.tokenizers, question.text))
     return replace(found, presets={name: _inspected(model, one, device) for name, one in asked})
 
 
 def _inspected(model: Translator | Path, question: Question, device: str) -> Inspection:
     if isinstance(model, Translator):
-        model.tokenizers.check_reads()
         path = None if model.opened is None else model.opened.directories[0]
         return _finished(*_Translation.of(model, question).record(), path)
     if others := [name for name in ("target", "beside", "prefix") if getattr(question, name)]:
         raise ConfigError(f"only an encoder-decoder has `{others[0]}`", found=f"a {family_of(model)} model")
+    if not isinstance(question.text, str):
+        raise ConfigError("the model reads texts, and does not listen to sounds", found=str(question.text))
     made = inspect_text(
         model, question.text, question.changes, dict(question.options), views=question.views, device=device
     )
@@ -168,7 +176,7 @@ def _ids(given: str | Sequence[int] | None) -> Any:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-def _given(**options: float | str | None) -> tuple[tuple[str, float | str], ...]:
+def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float | str], ...]:
     return tuple((name, value) for name, value in options.items() if value is not None)
 
 
@@ -183,7 +191,14 @@ def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Insp
     model = record["model"]
     config = {} if path is None or model["family"] == "markov" else read_config(path)[0].to_dict()
     record["model"] = {"name": path.name if path else "", **model, "config": config}
-    common = {"format": FORMAT, "dragoman": version("dragoman"), "prompt": 0, "notes": [], "against": None}
+    common = {
+        "format": FORMAT,
+        "dragoman": version("dragoman"),
+        "prompt": 0,
+        "notes": [],
+        "against": None,
+        "sound": None,
+    }
     record = {**common, **record, "arrays": arrays.table()}
     return Inspection(record, arrays.values)
 
@@ -195,9 +210,9 @@ class _Translation:
     translator: Translator
     question: Question
     options: DecodingConfig
-    source: Source
+    read: Read
     request: SearchRequest
-    mates: tuple[Source, ...]
+    mates: tuple[Read, ...]
 
     @classmethod
     def of(cls, translator: Translator, question: Question) -> _Translation:
@@ -211,19 +226,19 @@ class _Translation:
         )  # fmt: skip
         changes = {"n_best": 1, "sampling": False, "min_length": 0, **dict(question.options)}
         options = twin.options(changes)
-        source = twin.tokenizers.encode_source(checked_text(question.text))
-        check_length(source.joined)
-        mates = () if question.beside is None else (twin.tokenizers.encode_source(checked_text(question.beside)),)
-        for mate in mates:
-            check_length(mate.joined)
+        read = read_given(twin.tokenizers, question.text)
+        if read.heard is not None and question.changes.convention is not None:
+            hint = "leave it out: those systems have no way of their own to hear"
+            raise ConfigError("a convention is one of systems that read texts", hint=hint)
+        mates = () if question.beside is None else (read_given(twin.tokenizers, question.beside),)
         prefix = question.prefix
         if isinstance(prefix, str):
             prefix = tuple(encode(twin.tokenizers.target, prefix)) if prefix else ()
         if not all(0 <= token < len(twin.tokenizers.target) for token in prefix):
             raise ConfigError("a prefix has an id that is not in the vocabulary", found=str(prefix))
         plan = twin.plan(options).with_all_finished()
-        request = shown_request(plan.request(source, prefix))
-        return cls(twin, question, request.options, source, request, mates)
+        request = shown_request(plan.request(read.source, prefix))
+        return cls(twin, question, request.options, read, request, mates)
 
     @property
     def plan(self) -> SearchPlan:
@@ -249,19 +264,21 @@ class _Translation:
     def record(self) -> tuple[dict[str, Any], Arrays]:
         """Return the record of an encoder-decoder, and its arrays."""
         tokenizer, model = self.translator.tokenizers.target, self.translator.transformers[0]
-        mates = tuple(shown_request(self.plan.request(mate)) for mate in self.mates)
+        mates = tuple(shown_request(self.plan.request(mate.source)) for mate in self.mates)
         found, watches = watched_plan(self.plan, self.request, mates)
         watch = shown_watch(found, watches)
-        written, batch = found[0].tokens, SourceBatch.of([self.source, *self.mates], self.translator.device)
+        written, both = found[0].tokens, [self.read, *self.mates]
+        batch = SourceBatch.of([one.source for one in both], self.translator.device)
         ids, mask = batch.ids[:1], batch.mask[:1]
         forced = self._forced()
         shown = frame_target(written if forced is None else forced)
         inputs = pad_rows([shown[:-1]], self.translator.device)
-        pieces = source_pieces(self.translator.tokenizers, self.source)
-        padding = (SPECIALS[0],) * (ids.shape[1] - len(pieces))
-        sides = Sides("transformer", (*pieces, *padding), tuple(tokenizer.pieces(shown[:-1])))
-        arrays = Arrays()
-        one = Pass(model, ids, mask, inputs, sides, self.question.changes, self.question.views)
+        padding = (SPECIALS[0],) * (max(len(one.pieces) for one in both) - len(self.read.pieces))
+        sides = Sides(
+            "transformer", (*self.read.pieces, *padding), tuple(tokenizer.pieces(shown[:-1])), others=self.read.others
+        )
+        arrays, heard = Arrays(), self.read.heard
+        one = Pass(model, ids, mask, inputs, sides, self.question.changes, self.question.views, heard)
         body = one.record(arrays)
         given = serial_logits(model, ids, pad_rows([frame_target(written)[:-1]], ids.device), mask)[0].cpu()
         if forced is not None:
@@ -269,36 +286,45 @@ class _Translation:
         steps = steps_of(tokenizer, given, frame_target(written), forced=len(self.request.prefix))
         self._retrieve(steps, given, written)
         cut = not is_finished(found[0], self.request.max_length)
-        flags = flags_of(
-            body["summaries"]["coverage"] if forced is None else [], self.source.framed, written, tokenizer.unk, cut=cut
-        )
+        # Most of a sound says nothing new: that nobody looks at it is nothing odd.
+        coverage = body["summaries"]["coverage"] if forced is None and heard is None else []
+        flags = flags_of(coverage, self.read.text.ids, written, tokenizer.unk, cut=cut)
         body["summaries"]["flags"] = flags
-        source = text_facts(self.translator.tokenizers.source, self.question.text, self.source.framed, pieces)
         record = {
-            "model": {
-                **model_facts(model, "transformer"), "engine": "module",
-                "languages": {"source": self.translator.languages.source, "target": self.translator.languages.target},
-            },
-            "text": self.question.text,
-            "search": search_facts(self.request, search_name(self.options), self.plan.right_to_left_share),
-            "what_if": {
-                "prefix": list(self.request.prefix), "beside": self.question.beside, **self.question.changes.to_dict(),
-            },
-            "source": {**source, "truncated": False, "padding": len(padding)},
+            **self._asked(one, len(padding)),
             "output": text_facts(tokenizer, tokenizer.decode(written), frame_target(written)[1:]),
             "decoder_input": text_facts(tokenizer, self._target if forced else tokenizer.decode(written), shown[:-1]),
             "logits": {"output": "generator" if forced is None else "steps.logits", "decoder_input": "generator"},
             "steps": steps,
             "beam": beam_facts(watch, found, self._greedy(mates), tokenizer, tokenizer.decode),
-            "notes": [_NO_PADDING] if self.mates and not padding else [],
             "embeddings": embedding_facts(model, (
-                ("source_embedding", self.translator.tokenizers.source, self.source.framed),
+                *([] if heard else [("source_embedding", self.translator.tokenizers.source, self.read.text.ids)]),
                 ("target_embedding", tokenizer, [*shown, *written]),
             )),
             **self._judged(found, forced, given, steps, one),
             **body,
         }  # fmt: skip
         return record, arrays
+
+    def _asked(self, one: Pass, padding: int) -> dict[str, Any]:
+        """What was read, and what is asked of which model."""
+        model, own = self.translator.transformers[0], self.translator.tokenizers
+        share = ctc_share(self.options, model.ctc is not None)
+        return {
+            "model": {
+                **model_facts(model, "transformer"), "engine": "module",
+                "languages": {"source": self.translator.languages.source, "target": self.translator.languages.target},
+            },
+            "text": self.read.name,
+            "sound": sound_facts(self.read, readings_of(one.read_off, own, model.pad), share),
+            "search": search_facts(self.request, search_name(self.options), self.plan.right_to_left_share),
+            "what_if": {
+                "prefix": list(self.request.prefix), "beside": self.mates[0].name if self.mates else None,
+                **self.question.changes.to_dict(),
+            },
+            "source": {**source_facts(own.source, self.read), "truncated": False, "padding": padding},
+            "notes": [*heard_notes(self.read, share), *([_NO_PADDING] if self.mates and not padding else [])],
+        }  # fmt: skip
 
     def _greedy(self, mates: Sequence[SearchRequest]) -> list[int]:
         """What greedy search would write."""
@@ -314,7 +340,7 @@ class _Translation:
         searched = self.translator.backend.torch.next_token_model(self.options)
         if not isinstance(searched, KnnModel) or searched.weight == 0:
             return
-        sources = SourceBatch.of([self.source], self.translator.device)
+        sources = SourceBatch.of([self.read.source], self.translator.device)
         found = retrievals(searched, sources, logits.to(sources.device), written, self.translator.tokenizers.target)
         for step, one in zip(steps, found, strict=True):
             step["retrieval"] = {
@@ -332,7 +358,7 @@ class _Translation:
     ) -> dict[str, Any]:
         """The ranking, and what a known target is in it."""
         tokenizer, share = self.translator.tokenizers.target, self.plan.right_to_left_share
-        wanted = None if forced is None else self.plan.known([self.source], [forced])[0]
+        wanted = None if forced is None else self.plan.known([self.read.source], [forced])[0]
         ranking = ranked_hypotheses(found, wanted, tokenizer.decode, self.options)
         by = {"ranked_by": ranked_by(self.options, share), "ranking": [asdict(one) for one in ranking]}
         if forced is None:

@@ -18,7 +18,6 @@ from dragoman.inspection.explain import search_name, shown_request
 from dragoman.inspection.facts import Step
 from dragoman.inspection.gaps import explain_filling
 from dragoman.inspection.ranking import ranked_by, ranked_hypotheses
-from dragoman.inspection.stage import Sides
 from dragoman.inspection.subject import encode
 from dragoman.inspector.arrays import OPERANDS, Arrays
 from dragoman.inspector.recording import (
@@ -40,6 +39,7 @@ from dragoman.search.protocol import NextTokenModel
 from dragoman.search.request import changed, changed_options
 from dragoman.sequences import SourceBatch, frame_target, pad_rows
 from dragoman.sequences.source import NOTHING
+from dragoman.stages.stage import Sides
 
 
 def inspect_text(

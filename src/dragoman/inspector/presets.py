@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dragoman.audio.listing import Given
 from dragoman.inspector.question import Question
 from dragoman.inspector.record import Inspection
 
 WIDE = 4  # hypotheses, where the search was greedy
 
 
-def preset_questions(question: Question, found: Inspection) -> Iterator[tuple[str, Question]]:
+def preset_questions(question: Question, found: Inspection, twice: Given | None) -> Iterator[tuple[str, Question]]:
     """Yield what is worth a try, by name.
 
     Args:
         question: what was asked.
         found: what came of it, by an encoder-decoder.
+        twice: what may stand in one batch with it.
     """
     plain = replace(question, views=False)
     changes = plain.changes
@@ -32,7 +34,7 @@ def preset_questions(question: Question, found: Inspection) -> Iterator[tuple[st
         sharp = min(heads, key=lambda one: one["entropy"])
         off = (*changes.heads, (sharp["attention"], sharp["head"]))
         yield "head", replace(plain, changes=replace(changes, heads=off))
-    if question.beside is None and changes.padding:
-        twice = replace(plain, beside=f"{question.text} {question.text}")
-        yield "beside", twice
-        yield "padding", replace(twice, changes=replace(changes, padding=False))
+    if question.beside is None and changes.padding and twice is not None:
+        longer = replace(plain, beside=twice)
+        yield "beside", longer
+        yield "padding", replace(longer, changes=replace(changes, padding=False))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dragoman.audio.listing import Given
 from dragoman.inspector.conventions import CONVENTIONS
 from dragoman.inspector.what_if import Changes
 from dragoman.translation import Translator
@@ -16,19 +17,19 @@ class Question:
     """What is asked of a model.
 
     Attributes:
-        text: what it reads.
+        text: what it reads; or a sound, for a model that listens.
         target: a text, or its ids, whose stages are to be seen, and that is compared with what is written.
         prefix: what the output must begin with: a text, or ids.
-        beside: a longer text in the same batch, so that there is padding.
+        beside: a longer one in the same batch, so that there is padding.
         changes: about the model.
         options: of the search, where they differ from the model's own.
         views: whether each step is computed in all three ways.
     """
 
-    text: str
+    text: Given
     target: str | tuple[int, ...] | None = None
     prefix: str | tuple[int, ...] = ""
-    beside: str | None = None
+    beside: Given | None = None
     changes: Changes = field(default_factory=Changes)
     options: tuple[tuple[str, Any], ...] = ()
     views: bool = True

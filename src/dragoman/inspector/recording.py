@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from dragoman.inspection.agreement import Model, sizes_of
 from dragoman.inspection.beam_events import Watch, with_pieces
-from dragoman.inspection.capture import captured
-from dragoman.inspection.stage import Sides, Stage
-from dragoman.inspection.stages import find_stages
+from dragoman.inspection.hearing import Heard
+from dragoman.inspection.subject import ctc_stage
 from dragoman.inspector.arrays import OPERANDS, Arrays, norms_of
 from dragoman.inspector.embeddings import embedding_map
 from dragoman.inspector.graph import graph_of, parameter_names
@@ -26,6 +25,10 @@ from dragoman.nn import AttentionPositions, MaskedLM, MultiHeadAttention, PreNor
 from dragoman.nn.positions import KINDS
 from dragoman.search.hypothesis import Hypothesis, check_numbers, length_penalty
 from dragoman.search.request import SearchRequest
+from dragoman.sequences.source import positions_of
+from dragoman.stages.capture import captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.stage import Sides, Stage
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.spans import piece_spans
 
@@ -43,21 +46,31 @@ class Pass:
 
     Attributes:
         model: in evaluation mode.
-        source: framed ids, padded; no column if there is no encoder.
-        mask: where the source has tokens.
+        source: framed ids, padded, or frames; no column if there is no encoder.
+        mask: where the source has tokens, or frames.
         inputs: what the decoder is given; no column if there is none.
         sides: what stands at the positions.
         changes: what is changed about the model already.
         views: whether each step is computed by itself too.
+        heard: of a sound, how it became frames.
+        read_off: what the head for CTC makes of the memory, once there is a record.
     """
 
     model: Model
-    source: Int[Tensor, "1 src"]
-    mask: Bool[Tensor, "1 src"]
+    source: Shaped[Tensor, "1 given ..."]
+    mask: Bool[Tensor, "1 given"]
     inputs: Int[Tensor, "1 tgt"]
     sides: Sides
     changes: Changes = field(default_factory=Changes)
     views: bool = True
+    heard: Heard | None = None
+    read_off: list[Stage] = field(default_factory=list)
+
+    @property
+    def real(self) -> int:
+        """How many positions of the encoder are no padding."""
+        given = int(self.mask.sum())
+        return given if self.heard is None else positions_of(given)
 
     @torch.no_grad()
     def record(self, arrays: Arrays) -> dict[str, Any]:
@@ -70,6 +83,8 @@ class Pass:
             logits = self._logits()
         check_numbers([float(logits.sum())])
         stages = find_stages(self.model, calls, self.sides)
+        if self.heard is not None:
+            stages = self._with_sound(self.heard, stages)
         encoder = {"transformer": "source_embedding", "masked": "embedding"}.get(self.sides.family)
         graph = graph_of(stages, self.model, encoder)
         nodes = {node["id"]: node for node in graph}
@@ -83,7 +98,7 @@ class Pass:
             if "norm" in node:
                 own = {part: node["norm"][part] for part in ("gain", "bias")}
                 node["norm"] |= {part: None if name is None else kept.get(name, name) for part, name in own.items()}
-        real = {"src": int(self.mask.sum()), "tgt": self.inputs.shape[1]}
+        real = {"src": self.real, "tgt": self.inputs.shape[1]}
         views = []
         if self.views and not isinstance(self.model, MaskedLM):
             views = step_views(self.model, self.source, self.mask, self.inputs, stages, arrays)
@@ -97,6 +112,18 @@ class Pass:
             "summaries": {"heads": head_summaries(stages, real), "coverage": coverage},
         }
 
+    def _with_sound(self, heard: Heard, stages: list[Stage]) -> list[Stage]:
+        """The stages of a pass with those before it, and with what the head for CTC makes of the memory."""
+        if (read := ctc_stage(self.model, stages, self.sides)) is not None:
+            self.read_off.append(read)
+            stages.insert([stage.name for stage in stages].index("memory") + 1, read)
+        wave, mels = heard.stages()
+        if (
+            self.source.shape[1] > mels.shape[1]
+        ):  # beside a longer sound, whose frames are as many as those of the batch
+            mels = replace(mels, dims=("batch", "own frames", "mels"))
+        return [wave, mels, *stages]
+
     def _logits(self) -> Tensor:
         if isinstance(self.model, Transformer):
             real = torch.ones_like(self.inputs, dtype=torch.bool)
@@ -105,7 +132,7 @@ class Pass:
 
     def _tell_masks(self, nodes: dict[str, dict[str, Any]]) -> None:
         """Why each mask hides what it hides."""
-        padded = [place for place, real in enumerate(self.mask[0].tolist()) if not real]
+        padded = list(range(self.real, len(self.sides.source)))
         for name, node in nodes.items():
             if node["kind"] != "mask":
                 continue
@@ -123,7 +150,7 @@ class Pass:
             add = getattr(getattr(self.model, name, None), "positions", None)
             if isinstance(add, nn.Module):
                 weight = self.model.generator.weight
-                count = max(self.source.shape[1], self.inputs.shape[1], 32)
+                count = max(len(self.sides.source), len(self.sides.target), 32)
                 return add(weight.new_zeros(1, count, weight.shape[1]))[0]
         return None
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from dragoman.inspection.agreement import Model
-from dragoman.inspection.capture import Call, captured
-from dragoman.inspection.stage import Sides, Stage
-from dragoman.inspection.stages import find_stages
 from dragoman.inspector.arrays import ALL, Arrays
 from dragoman.nn import CausalLM, Transformer
+from dragoman.stages.capture import Call, captured
+from dragoman.stages.finding import find_stages
+from dragoman.stages.stage import Sides, Stage
 
 # Longer outputs have their first steps compared, and the numbers of fewer kept.
 COMPARED, KEPT = 64, 16
@@ -25,8 +25,8 @@ _OF_PREFIX = ("self_attention.weights", "decoder.output")
 @torch.no_grad()
 def step_views(
     model: Transformer | CausalLM,
-    source: Int[Tensor, "1 src"],
-    mask: Bool[Tensor, "1 src"],
+    source: Shaped[Tensor, "1 given ..."],
+    mask: Bool[Tensor, "1 given"],
     inputs: Int[Tensor, "1 tgt"],
     stages: Sequence[Stage],
     arrays: Arrays,

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.inspection.stage import Stage
 from dragoman.search.guard import is_loop
+from dragoman.stages.stage import Stage
 
 # A source piece that gets less, or more, attention than this from all of the output is pointed out.
 LITTLE, MUCH = 0.2, 2.0

@@ -102,7 +102,7 @@ def blueprint_of(config: ModelConfig) -> Blueprint[Place]:
         )
     if config.ctc and config.mels is None:
         raise ConfigError("only a model that listens reads tokens off frames", found="model.ctc = true",
-                          hint="leave model.ctc and training.ctc_weight out")  # fmt: skip
+                          hint="leave model.ctc and training.ctc_loss_weight out")  # fmt: skip
     added, own, cross = SCHEMES[config.positions or "interleaved"]
     d_model, heads = config.d_model or 0, config.num_heads or 1
     d_k, d_v = (size or d_model // heads for size in (config.d_k, config.d_v))

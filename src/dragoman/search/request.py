@@ -54,24 +54,27 @@ def output_limit(options: DecodingConfig, length: int) -> int:
     return options.output_limit(length)
 
 
-def forced_request(source: Source, output: Sequence[int], direction: Direction) -> SearchRequest:
+def forced_request(
+    source: Source, output: Sequence[int], direction: Direction, ctc_weight: float | None = None
+) -> SearchRequest:
     """Return a search that can find nothing but a given output, and so tells the log-probabilities of its tokens.
 
     Args:
         source: what is read.
         output: unframed, from left to right.
         direction: in which it is written.
+        ctc_weight: as `decoding.ctc_weight`.
     """
     return SearchRequest(
-        source, _given(), tuple(direction.ordered(output)), frame=direction.frame(source.specials),
+        source, _given(ctc_weight), tuple(direction.ordered(output)), frame=direction.frame(source.specials),
         never=(source.specials.pad,), limit=len(output),
     )  # fmt: skip
 
 
 @cache
-def _given() -> DecodingConfig:
+def _given(ctc_weight: float | None) -> DecodingConfig:
     """Options of a search that has no choice."""
-    return DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
+    return DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0, ctc_weight=ctc_weight)
 
 
 @lru_cache(maxsize=256)

@@ -68,6 +68,11 @@ class Source:
         return [*self.joined, *((self.specials.eos,) if self.end is None else self.end)]
 
     @property
+    def content(self) -> list[int] | Float[Tensor, "frames mels"]:
+        """What the encoder reads, whatever it is: framed ids, or frames `[frames, mels]`."""
+        return self.framed
+
+    @property
     def width(self) -> int:
         """How many unframed ids the encoder reads, matches and what separates them counted."""
         return len(self.ids) + sum(map(len, self.matches)) + len(self.matches)
@@ -116,6 +121,11 @@ class SoundSource(Source):
 
     def __len__(self) -> int:
         return positions_of(len(self.frames))
+
+    @property
+    def content(self) -> Float[Tensor, "frames mels"]:
+        """See `Source.content`."""
+        return self.frames
 
     @property
     def width(self) -> int:

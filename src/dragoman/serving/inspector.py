@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import FailFast, Field
 
+from dragoman.errors import DataError
 from dragoman.serving.context import Context, clean, notes_of, parsed, read_fields
 from dragoman.serving.faults import RequestError
 from dragoman.serving.keys import Key
@@ -21,6 +23,7 @@ from dragoman.serving.replies import described
 from dragoman.serving.traces import Subjects, Traces
 
 if TYPE_CHECKING:
+    from dragoman.audio.listing import Given
     from dragoman.inspector import Inspection
     from dragoman.translation import Translator
 
@@ -28,6 +31,7 @@ PATH = "/inspect"
 BYTES = "application/octet-stream"
 MOST_PIECES = 256
 MOST_NAMES = 2_000
+MOST_AUDIO, MOST_SECONDS = 16 << 20, 60.0  # characters; a trace has room for some ten seconds
 Head = Annotated[str, Field(pattern=r"^[\w.]{1,200}:\d{1,5}$")]
 Ids = Annotated[list[Annotated[int, Field(ge=0, le=1 << 31)]], FailFast(), Field(max_length=MOST_PIECES)]
 
@@ -53,13 +57,24 @@ class TraceBody(Asked):
     precision: Literal["float32", "int8"] = "float32"
     against: Name | None = Field(None, description="A model, greedy, int8 or a system, to be set beside it.")
     views: bool = Field(True, description="Whether each step is computed in three ways.")
+    audio: str | None = Field(
+        None,
+        max_length=MOST_AUDIO,
+        description="For a model that listens: a file in base64; `text` is its name.",
+    )
 
     def texts(self) -> list[str]:
         """Return every text in it."""
         return [one for one in (self.text, self.target, self.prefix, self.beside) if one]
 
 
-def add_inspector(app: FastAPI, context: Context, subjects: Subjects, example: str | None = None) -> None:
+def add_inspector(
+    app: FastAPI,
+    context: Context,
+    subjects: Subjects,
+    example: str | None = None,
+    recordings: Mapping[str, Given] | None = None,
+) -> None:
     """Add the inspector to an application.
 
     Args:
@@ -67,6 +82,7 @@ def add_inspector(app: FastAPI, context: Context, subjects: Subjects, example: s
         context: of the service.
         subjects: the models that may be looked into.
         example: the text that the page begins with; none if None.
+        recordings: sounds that a request may ask for by their names, without sending them.
     """
     traces = Traces(float(context.settings.limits.translate_seconds))
 
@@ -91,7 +107,7 @@ def add_inspector(app: FastAPI, context: Context, subjects: Subjects, example: s
         context.keys.spend(key, characters)
         notes = notes_of(request)
         notes.characters, notes.texts = characters, [body.text]
-        found = await traces.make(partial(hold, subjects, body))
+        found = await traces.make(partial(hold, subjects, body, recordings or {}))
         notes.models, notes.outputs = found.record["model"]["name"], [found.record["output"]["text"]]
         name = traces.keep(found, _owner(key))
         return Response(found.safetensors(found.names(1), {"id": name, "record": found.json()}), media_type=BYTES)
@@ -138,7 +154,9 @@ def check_size(context: Context, body: TraceBody) -> None:
 
 
 @contextlib.asynccontextmanager
-async def hold(subjects: Subjects, body: TraceBody) -> AsyncIterator[Callable[[], Inspection]]:
+async def hold(
+    subjects: Subjects, body: TraceBody, recordings: Mapping[str, Given]
+) -> AsyncIterator[Callable[[], Inspection]]:
     """Hold the models that a request names until the block is left; give the call that makes the trace.
 
     Raises:
@@ -150,20 +168,54 @@ async def hold(subjects: Subjects, body: TraceBody) -> AsyncIterator[Callable[[]
         against: Translator | Path | str | None = body.against or None
         if body.against and body.against not in SYSTEMS:
             against = await stack.enter_async_context(subjects.use(body.against))
-        yield partial(_inspect, model, body, against)
+        yield partial(_inspect, model, body, against, recordings)
 
 
-def _inspect(model: Translator | Path, body: TraceBody, against: Translator | Path | str | None) -> Inspection:
+def _inspect(
+    model: Translator | Path,
+    body: TraceBody,
+    against: Translator | Path | str | None,
+    recordings: Mapping[str, Given],
+) -> Inspection:
     from dragoman.inspector import inspect
 
     given = None if body.target is None or not body.target.strip() else clean(body.target)
     return inspect(
-        model, clean(body.text), given, beam_size=body.beam_size, length_penalty=body.length_penalty,
+        model, _read(model, body, recordings), given, beam_size=body.beam_size, length_penalty=body.length_penalty,
         max_length=body.max_length, prefix=body.prefix_ids or clean(body.prefix),
         heads_off=[_head(one) for one in body.heads_off], causal_mask=body.causal_mask, padding_mask=body.padding_mask,
         beside=None if body.beside is None or not body.beside.strip() else clean(body.beside),
         convention=body.convention or None, precision=body.precision, against=against, views=body.views,
     )  # fmt: skip
+
+
+def _read(model: Translator | Path, body: TraceBody, recordings: Mapping[str, Given]) -> Given:
+    """What the model is given: a text, or the sound that was sent. A name of a file is never opened.
+
+    Raises:
+        RequestError: 422, a sound is sent to a model of texts, or none to one that listens.
+    """
+    if isinstance(model, Path) or model.tokenizers.sound is None:
+        if body.audio is not None:
+            raise RequestError(422, "no_text", "the model reads texts, and does not listen to sounds")
+        return clean(body.text)
+    if body.beside:
+        raise RequestError(422, "no_sound", "a sound has no text beside it", hint="leave `beside` out")
+    if body.audio is None:
+        if body.text not in recordings:
+            raise RequestError(422, "no_sound", "the model listens to sounds", hint="send one as `audio`, in base64")
+        return recordings[body.text]
+    from dragoman.audio import Waveform, read_audio
+
+    try:
+        data = base64.b64decode(body.audio, validate=True)
+    except ValueError as error:
+        raise RequestError(422, "no_sound", "the audio is not in base64") from error
+    try:
+        sound = read_audio(data, limit_seconds=MOST_SECONDS)
+    except DataError as error:
+        raise RequestError(422, "no_sound", error.message, hint=error.hint) from error
+    return Waveform(sound.samples, sound.sample_rate, clean(body.text)[:100])
 
 
 def _head(told: str) -> tuple[str, int]:

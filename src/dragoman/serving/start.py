@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
+    from dragoman.audio.listing import Given
     from dragoman.serving.guard import Guard
     from dragoman.serving.settings import ServeSettings
 
@@ -112,6 +113,7 @@ def inspect_live(
     port: int = 0,
     device: str = "auto",
     example: str | None = None,
+    recordings: Mapping[str, Given] | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the inspector's page to this machine until SIGTERM or SIGINT.
@@ -120,7 +122,8 @@ def inspect_live(
         models: run or model directories of any family.
         port: 0 takes a free one.
         device: where models run.
-        example: the text that the page begins with.
+        example: the text that the page begins with; or the name of one of the recordings.
+        recordings: sounds that the page may ask for by their names.
         on_ready: is told the address of the page as soon as it is there; else it is printed on standard error.
 
     Raises:
@@ -133,5 +136,6 @@ def inspect_live(
     from dragoman.serving.server import run_server
     from dragoman.serving.settings import make_settings
 
-    settings = make_settings(None, {"port": port, "log": "none"})
-    run_server(make_inspector(models, settings, device=device, example=example), on_ready)
+    # Recordings come whole, from this machine alone.
+    settings = make_settings(None, {"port": port, "log": "none", "limits": {"body_bytes": 16 << 20}})
+    run_server(make_inspector(models, settings, device=device, example=example, recordings=recordings), on_ready)

@@ -53,7 +53,13 @@ class Served:
         """Return name, family and languages of each."""
         models = self._registry.models.values()
         return [
-            {"name": model.name, "family": "transformer", "source": model.source, "target": model.target}
+            {
+                "name": model.name,
+                "family": "transformer",
+                "source": model.source,
+                "target": model.target,
+                "listens": model.listens,
+            }
             for model in models
         ]
 
@@ -64,8 +70,7 @@ class Served:
         Raises:
             RequestError: 404, there is none of this name; 503, it cannot be opened.
         """
-        (model,) = self._registry.route(None, None, name).models
-        async with self._registry.use(model) as scheduler:
+        async with self._registry.use(self._registry.named(name)) as scheduler:
             yield scheduler.translator
 
 
@@ -128,9 +133,10 @@ def _facts(path: Path) -> dict[str, Any]:
         from dragoman.markov import is_markov
 
         if is_markov(path):
-            return {"family": "markov", "source": None, "target": None}
+            return {"family": "markov", "source": None, "target": None, "listens": False}
     config, _, languages = read_config(path)
-    return {"family": config.family, "source": languages.source, "target": languages.target}
+    told = {"family": config.family, "source": languages.source, "target": languages.target}
+    return {**told, "listens": config.mels is not None}
 
 
 def _open(path: Path, device: str) -> Translator | Path:

@@ -5,7 +5,7 @@ Where nobody speaks nothing is written: silence and steady noise do not reach th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,10 +100,25 @@ def transcribe(
     parts = cut_at_silences(sound, longest)
     given = [part.of(sound) for part in parts]
     found = translator.translate(given) if options is None else translator.translate_with(given, options)
+    return utterances(translator, sound, parts, [one.text for one in found], words=words)
+
+
+def utterances(
+    translator: Translator, sound: Waveform, parts: Sequence[Segment], texts: Sequence[str], *, words: bool = False
+) -> list[Utterance]:
+    """Return what was found in the parts of a recording as what was said in them, without parts in which nothing was.
+
+    Args:
+        translator: found it.
+        sound: the recording.
+        parts: of it, as `cut_at_silences` gives them.
+        texts: of each part.
+        words: whether they tell the times of their words; the model has a head for CTC.
+    """
     return [
-        Utterance(part.start, part.end, one.text, _words(translator, sound, part, one.text) if words else ())
-        for part, one in zip(parts, found, strict=True)
-        if one.text.strip()
+        Utterance(part.start, part.end, text, _words(translator, sound, part, text) if words else ())
+        for part, text in zip(parts, texts, strict=True)
+        if text.strip()
     ]
 
 
@@ -114,7 +129,7 @@ def check_head(translator: Translator) -> None:
         ConfigError: it has no head for CTC.
     """
     if not translator.backend.has_heads:
-        hint = "train with training.ctc_weight above 0, or ask for the times of parts alone"
+        hint = "train with training.ctc_loss_weight above 0, or ask for the times of parts alone"
         raise ConfigError("the model does not know when its words are said", expected="a head for CTC", hint=hint)
 
 
@@ -146,16 +161,6 @@ def _reaching(said: list[tuple[float, float]], part: Segment) -> Iterator[tuple[
         yield max(min(start, part.end) - REACH, least), min(end + REACH, most)
 
 
-@dataclass(frozen=True, eq=False)
-class _Read(Waveform):
-    """A recording that was read, which is still called by its own name."""
-
-    name: str = ""
-
-    def __str__(self) -> str:
-        return self.name
-
-
 def guarded(sounds: Iterable[Given], sample_rate: int) -> Iterator[Waveform]:
     """Yield sounds as they are, and nothing at all of one in which nobody speaks: it is transcribed as nothing.
 
@@ -169,11 +174,15 @@ def guarded(sounds: Iterable[Given], sample_rate: int) -> Iterator[Waveform]:
     for one in as_sounds(sounds):
         sound = one if isinstance(one, Waveform) else one.read(sample_rate)
         heard = sound.samples if speech_segments(sound) else sound.samples[:0]
-        yield _Read(heard, sound.sample_rate, str(one))
+        yield Waveform(heard, sound.sample_rate, str(one))  # still called by its own name
 
 
 def transcribe_stream(
-    translator: Translator, blocks: Iterable[Waveform], *, longest: float = LONGEST
+    translator: Translator,
+    blocks: Iterable[Waveform],
+    *,
+    longest: float = LONGEST,
+    options: DecodingConfig | None = None,
 ) -> Iterator[Partial]:
     """Yield what is known of each utterance of a stream, each time that there is more of it.
 
@@ -184,8 +193,9 @@ def transcribe_stream(
         translator: of a model that listens.
         blocks: of sound, one after the other, at one rate.
         longest: of an utterance, in seconds.
+        options: of the search; the model's own if None.
     """
-    stream = _Stream(translator, longest)
+    stream = _Stream(translator, longest, options)
     for block in blocks:
         yield from stream.hear(block)
     yield from stream.finish()
@@ -194,8 +204,8 @@ def transcribe_stream(
 class _Stream:
     """The sound since the last utterance, and what is known of the one that goes on."""
 
-    def __init__(self, translator: Translator, longest: float) -> None:
-        self.translator, self.longest = translator, longest
+    def __init__(self, translator: Translator, longest: float, options: DecodingConfig | None = None) -> None:
+        self.translator, self.longest, self.options = translator, longest, options
         self.sound: Waveform | None = None
         self.offset, self.heard = 0.0, 0.0
         self.stable: list[str] = []
@@ -245,7 +255,11 @@ class _Stream:
         return Partial(self.offset + segment.start, self.offset + segment.end, text, final=True)
 
     def _words(self, sound: Waveform, segment: Segment) -> list[str]:
-        (found,) = self.translator.translate([segment.of(sound)], prefixes=[" ".join(self.stable)])
+        given, prefixes = [segment.of(sound)], [" ".join(self.stable)]
+        if self.options is None:
+            (found,) = self.translator.translate(given, prefixes=prefixes)
+        else:
+            (found,) = self.translator.translate_with(given, self.options, prefixes=prefixes)
         return found.text.split()
 
     def _drop(self, seconds: float) -> None:

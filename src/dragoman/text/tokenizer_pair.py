@@ -133,7 +133,7 @@ class TokenizerPair:
     def source_pieces(self, source: Source) -> list[str]:
         """Return a readable piece for each id of a source, matches and what separates them included."""
         if self.sound is not None:
-            return [f"{self.sound.seconds_each * place:.2f} s" for place in range(len(source))]
+            return self.sound.times(len(source))
         pieces = self.source.pieces if self.matching is None else self.matching.pieces
         return pieces(source.joined)
 

@@ -224,20 +224,20 @@ def _choose_directions(choices: _Choices, data: Prepared, size: Size, *, symbols
 
 def _choose_ctc(choices: _Choices, *, listens: bool) -> None:
     """Whether tokens are read off frames too; a model that reads has none."""
-    head, share = choices.config.model.ctc, choices.config.training.ctc_weight
+    head, share = choices.config.model.ctc, choices.config.training.ctc_loss_weight
     if (head or share) and not listens:
-        hint = "leave model.ctc and training.ctc_weight out"
+        hint = "leave model.ctc and training.ctc_loss_weight out"
         raise ConfigError(
             "only a model that listens reads tokens off frames (CTC)", found="a model of texts", hint=hint
         )
     if head is not None and share is not None and head != (share > 0):
-        found = f"model.ctc = {str(head).lower()} and training.ctc_weight = {share:g}"
+        found = f"model.ctc = {str(head).lower()} and training.ctc_loss_weight = {share:g}"
         raise ConfigError("a head for CTC is there to be trained", found=found, hint="leave one of them out")
     if listens and head is None and share is None:
-        choices.choose("training", "finds out sooner what is said where", {"ctc_weight": CTC_WEIGHT})
-    share = choices.config.training.ctc_weight
+        choices.choose("training", "finds out sooner what is said where", {"ctc_loss_weight": CTC_WEIGHT})
+    share = choices.config.training.ctc_loss_weight
     share = (CTC_WEIGHT if head else 0.0) if share is None else share
-    values = {"model": {"ctc": share > 0}, "training": {"ctc_weight": share}}
+    values = {"model": {"ctc": share > 0}, "training": {"ctc_loss_weight": share}}
     choices.config = choices.config.replace(
         {key: {**getattr(choices.config, key).to_dict(), **one} for key, one in values.items()}
     )

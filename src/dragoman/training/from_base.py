@@ -102,7 +102,7 @@ def doubts(data: Prepared, config: TrainConfig) -> Iterator[str]:
             f"{FEW_HELD_OUT} or more tell better"
         )
     training = config.training
-    if training.ctc_weight and (short := _too_short(data.train)):
+    if training.ctc_loss_weight and (short := _too_short(data.train)):
         yield (
             f"{short:,} of {len(data.train):,} recordings have fewer vectors than their text has tokens: only the "
             "decoder learns of them; slower speech or larger tokens (tokenizer.vocab_size) fit"

@@ -53,7 +53,7 @@ class Gradients:
         hidden = training_hidden(model)
         if settings.compile:
             hidden = torch.compile(partial(module_hidden, model), dynamic=True)
-        self._alone = BatchLoss(model, hidden, settings.ctc_weight or 0.0)
+        self._alone = BatchLoss(model, hidden, settings.ctc_loss_weight or 0.0)
 
     @cached_property
     def _learner(self) -> nn.Module:

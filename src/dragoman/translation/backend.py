@@ -135,7 +135,7 @@ class Backend:
             ModelError: the model gives NaN.
         """
         if self.whole is not None:
-            return self.whole.force(sources, outputs, direction, threads)
+            return self.whole.force(sources, outputs, direction, threads, options.ctc_weight)
         return self.torch.force(sources, outputs, options, direction)
 
     def align(

@@ -100,8 +100,8 @@ class TorchBackend:
     @cached_property
     def whole(self) -> NativeSearcher | None:
         """What answers whole requests by itself, if that is all that searches need."""
-        one = None if any(self.datastores) or self.has_heads else _whole(self.together)
-        return None if one is None else NativeSearcher(one.model, self._native_right_to_left)
+        one = None if any(self.datastores) else _whole(self.together)
+        return None if one is None else NativeSearcher(one.model, self._native_right_to_left, head=self.has_heads)
 
     def _native_right_to_left(self) -> NativeModel:
         other = _whole(self.right_to_left)

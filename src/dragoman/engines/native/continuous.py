@@ -11,6 +11,7 @@ from dragoman.engines.native.sentences import Finished
 from dragoman.errors import DragomanError
 from dragoman.search.continuous import Answer
 from dragoman.search.hypothesis import check_numbers, check_possible, make_hypothesis
+from dragoman.search.joint import ctc_share
 from dragoman.search.request import SearchRequest
 
 
@@ -20,10 +21,11 @@ class NativeContinuousSearch:
     Args:
         model: packed weights whose positions the library knows.
         threads: at most so many work on a step; all there are if None.
+        head: whether what the model's own head reads off frames counts, as the options of a request say.
     """
 
-    def __init__(self, model: NativeModel, threads: int | None = None) -> None:
-        self._search = NativeSearch(model, threads)
+    def __init__(self, model: NativeModel, threads: int | None = None, *, head: bool = False) -> None:
+        self._search, self._head = NativeSearch(model, threads), head
         self._asked: dict[int, SearchRequest] = {}
 
     @property
@@ -37,8 +39,9 @@ class NativeContinuousSearch:
         for request in requests:
             frame, prefixes = request.frame, [request.prefix] if request.prefix else ()
             admitted = self._search.admit(
-                [request.source.framed], request.options, [request.max_length], prefixes,
+                [request.source.content], request.options, [request.max_length], prefixes,
                 begin=frame.begin, end=frame.end, never=request.never,
+                shares=[ctc_share(request.options, has_head=True)] if self._head else (),
             )  # fmt: skip
             self._asked[admitted[0]] = request
             numbers.append(admitted[0])

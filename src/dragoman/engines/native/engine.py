@@ -134,13 +134,15 @@ class NativeEngine(ModuleEngine):
             ValueError: there is padding before the end of a row.
         """
         batch, library = len(sources), self.native.library
-        ids = lengths = None
+        ids = frames = lengths = None
         if isinstance(self.model, Transformer):
-            ids, lengths = without_padding(sources)
+            given, lengths = without_padding(sources)
+            ids, frames = (None, given) if self.native.mels else (_whole(given, "the source"), None)
         handle = ctypes.c_void_p()
         code = library.start(
             self.native.handle,
             None if ids is None else address_of(ids, "int64", (len(ids),), "ids"),
+            None if frames is None else address_of(frames, "float32", (len(frames), self.native.mels), "frames"),
             None if lengths is None else address_of(lengths, "int32", (batch,), "lengths"),
             batch,
             torch.get_num_threads(),
@@ -216,17 +218,18 @@ class NativeEngine(ModuleEngine):
         return self.model.generator.in_features
 
 
-def without_padding(sources: SourceBatch) -> tuple[Int[Tensor, " ids"], Int[Tensor, " batch"]]:
-    """Return the ids of padded rows, one row after the other, and how many each has, in 32 bits.
+def without_padding(
+    sources: SourceBatch,
+) -> tuple[Int[Tensor, " ids"] | Float[Tensor, "frames mels"], Int[Tensor, " batch"]]:
+    """Return the ids or frames of padded rows, one row after the other, and how many each has, in 32 bits.
 
     Raises:
-        TypeError: the ids are no whole numbers.
         ValueError: there is padding before the end of a row.
     """
     lengths = sources.mask.sum(1)
     if not torch.equal(sources.mask, torch.arange(sources.mask.shape[1]) < lengths[:, None]):
         raise ValueError("the native engine reads rows with padding at their end only")
-    return _whole(sources.ids, "the source")[sources.mask].contiguous(), lengths.int()
+    return sources.ids[sources.mask].contiguous(), lengths.int()
 
 
 def _input(state: NativeState, tokens: Tensor) -> Tensor:

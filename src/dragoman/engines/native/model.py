@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 import weakref
@@ -22,15 +23,17 @@ from dragoman.engines.native.library import (
     TableSpec,
     load_library,
 )
-from dragoman.engines.native.memory import address_of
-from dragoman.engines.native.sentences import Output, Wanted, take_found
+from dragoman.engines.native.memory import address_of, rows_of
+from dragoman.engines.native.sentences import Output, Read, Wanted, take_found
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.blueprint import (
     GIVEN,
     A,
     Array,
     Blueprint,
+    Convolution,
     Embedding,
+    Hearing,
     Matrix,
     Norm,
     NotPlain,
@@ -77,9 +80,11 @@ class NativeModel:
         self.library, self.precision = library, precision
         self.kernels = _choose_kernels(library, kernels, precision)
         self.vocab: int = blueprint.generator.weight.shape[0]
+        self.mels, self.has_head = _mels(blueprint), blueprint.ctc is not None
         self.handle = _packed(blueprint, library, precision, self.kernels)
         # The library reads embeddings and tables of positions where they are.
-        self._kept: list[Any] = [part for one in blueprint.tables for part in (one.rows, one.table)]
+        tables = [one.rows for one in blueprint.tables]
+        self._kept: list[Any] = [*tables, *(one.table for one in blueprint.embeddings)]
         self._free = weakref.finalize(self, library.free_model, self.handle)
 
     def __reduce__(self) -> str:
@@ -93,8 +98,6 @@ class NativeModel:
             return "a model without a decoder does not decode"
         if not any(blueprint.layers()):
             return "there are no layers"
-        if blueprint.hearing is not None:
-            return "the library does not read frames of sound"
         own, cross = blueprint.shape.self_positions, blueprint.shape.cross_positions
         for embedding in blueprint.embeddings:
             if (embedding.positions, own, cross) not in LAYOUTS:
@@ -109,7 +112,7 @@ class NativeModel:
 
     def search(
         self,
-        rows: Sequence[Sequence[int]],
+        rows: Sequence[Read],
         options: DecodingConfig | Sequence[DecodingConfig],
         max_lengths: Sequence[int],
         prefixes: Sequence[Sequence[int]],
@@ -118,11 +121,13 @@ class NativeModel:
         end: int,
         never: Sequence[int],
         threads: int,
+        shares: Sequence[float] = (),
     ) -> list[list[Output]]:
         """Search greedily or with a beam: the best outputs of each row, best first; none where all are impossible.
 
         Args:
-            rows: framed ids of each source; only their number counts without an encoder.
+            rows: framed ids of each source, or of a model that listens its frames; only their number counts without an
+                encoder.
             options: of each row, or one for all of them.
             max_lengths: of each row's outputs.
             prefixes: what each row's outputs must begin with, or nothing at all.
@@ -130,15 +135,16 @@ class NativeModel:
             end: the token after the last one.
             never: tokens that are never emitted.
             threads: at most so many work on it.
+            shares: of what the head reads off each row's frames, or nothing at all.
 
         Raises:
             FloatingPointError: the model gives NaN.
             IndexError: a token is not in the vocabulary.
             MemoryError: there is not enough.
             ModelError: a sequence is longer than the model's table of positions.
-            ValueError: there are not as many options, lengths or prefixes as rows.
+            ValueError: there are not as many options, lengths, prefixes or shares as rows, or frames are too wide.
         """
-        specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()
+        specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never, shares, self.mels).specs()
         found = take_found(self.library, self.library.search, self.handle, specs, len(specs), min(threads, MOST))
         del kept
         for one in found:
@@ -190,10 +196,11 @@ def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: 
         kept.append(array.contiguous())
         return address_of(kept[-1], "float32", tuple(array.shape), name)
 
-    matrices = [
-        MatrixSpec(pointer(one.weight, "a weight"), pointer(one.bias, "a bias"), *one.weight.shape)
-        for one in _matrices(blueprint)
-    ]
+    def matrix(one: Matrix[W] | Convolution[W]) -> MatrixSpec:
+        kept.append(one.weight.contiguous())
+        return MatrixSpec(*rows_of(kept[-1], "a weight"), pointer(one.bias, "a bias"), kept[-1].shape[0], _inputs(one))
+
+    matrices = [matrix(one) for one in _matrices(blueprint)]
     norms = [
         NormSpec() if one is None else NormSpec(pointer(one.weight, "a gain"), pointer(one.bias, "a bias"), one.eps, 1)
         for one in _norms(blueprint)
@@ -203,7 +210,8 @@ def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: 
         PRECISIONS.index(precision), kernels, shape.d_model, shape.d_ff, shape.heads, shape.d_k, shape.d_v,
         shape.pre_norm, ACTIVATIONS.index(shape.activation), blueprint.crosses,
         len(stacks[0].layers), len(stacks[1].layers), len(matrices), len(norms),
-        _table(blueprint.source, shape), _table(blueprint.target, shape),
+        _mels(blueprint), -1 if blueprint.ctc is None else shape.pad,
+        _table(blueprint.source or blueprint.hearing, shape), _table(blueprint.target, shape),
         (MatrixSpec * len(matrices))(*matrices), (NormSpec * len(norms))(*norms),
     )  # fmt: skip
     handle = ctypes.c_void_p()
@@ -215,22 +223,23 @@ def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: 
 def _check_sizes(blueprint: Blueprint[W], precision: str) -> None:
     """Sizes are counted in 32 bits there, and products of bytes are added up in as many."""
     shape, tables = blueprint.shape, [one.rows for one in blueprint.tables]
-    inputs = max(shape.d_model, shape.d_ff, shape.heads * shape.d_v)
+    inputs = max([shape.d_model, shape.d_ff, shape.heads * shape.d_v, *map(_inputs, _convolutions(blueprint))])
     if max(inputs, shape.heads * (shape.d_k + shape.d_v)) > WIDEST or max(rows.shape[0] for rows in tables) > MOST:
         raise NotPlain("the model is larger than the native engine counts")
     if precision == "int8" and inputs > WIDEST_BYTES:
         raise NotPlain(f"a sum of more than {WIDEST_BYTES:,} products is not exact in int8")
-    if blueprint.generator.weight.shape[0] != blueprint.target.rows.shape[0]:
-        raise NotPlain("the generator has not one output for each row of the target embedding")
+    for one in filter(None, (blueprint.generator, blueprint.ctc)):
+        if one.weight.shape[0] != blueprint.target.rows.shape[0]:
+            raise NotPlain("the generator has not one output for each row of the target embedding")
 
 
-def _table(embedding: Embedding[W] | None, shape: Shape) -> TableSpec:
+def _table(embedding: Embedding[W] | Hearing[W] | None, shape: Shape) -> TableSpec:
     if embedding is None:
         return TableSpec()
-    rows = embedding.rows
-    address = address_of(rows, "float32", tuple(rows.shape), "an embedding")
-    layout = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions]
-    spec, table = TableSpec(address, rows.shape[0], embedding.scale, layout), embedding.table
+    layout, table = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions], embedding.table
+    rows = embedding.rows if isinstance(embedding, Embedding) else None
+    places, count = ((None, None, None), 0) if rows is None else (rows_of(rows, "an embedding"), rows.shape[0])
+    spec = TableSpec(*places, count, embedding.scale, layout)
     if table is not None:
         spec.positions = address_of(table, "float32", (table.shape[0], shape.d_model), "a table of positions")
         spec.longest = table.shape[0]
@@ -241,13 +250,29 @@ def _stacks(blueprint: Blueprint[W]) -> tuple[Stack[W], Stack[W]]:
     return blueprint.encoder or Stack((), None), blueprint.decoder or Stack((), None)
 
 
-def _matrices(blueprint: Blueprint[W]) -> Iterator[Matrix[W]]:
+def _matrices(blueprint: Blueprint[W]) -> Iterator[Matrix[W] | Convolution[W]]:
     queries = blueprint.shape.heads * blueprint.shape.d_k
+    yield from _convolutions(blueprint)
     for layer in blueprint.layers():
         for attention in filter(None, (layer.self_attention, layer.cross_attention)):
             yield from (*halves(attention.projection, queries), attention.output)
         yield from (layer.inner, layer.outer)
     yield blueprint.generator
+    if blueprint.ctc is not None:
+        yield blueprint.ctc
+
+
+def _inputs(matrix: Matrix[W] | Convolution[W]) -> int:
+    return math.prod(matrix.weight.shape[1:])
+
+
+def _convolutions(blueprint: Blueprint[W]) -> tuple[Convolution[W], ...]:
+    return () if blueprint.hearing is None else blueprint.hearing.convolutions
+
+
+def _mels(blueprint: Blueprint[W]) -> int:
+    """Numbers of a frame, 0 where ids are read."""
+    return 0 if blueprint.hearing is None else blueprint.hearing.convolutions[0].weight.shape[1]
 
 
 def _norms(blueprint: Blueprint[W]) -> Iterator[Norm[W] | None]:

@@ -10,7 +10,7 @@ from ctypes import byref, c_int32, c_int64
 from dragoman.config import DecodingConfig
 from dragoman.engines.native.library import MOST
 from dragoman.engines.native.model import NativeModel, default_threads
-from dragoman.engines.native.sentences import Finished, Output, Wanted, take_found
+from dragoman.engines.native.sentences import Finished, Output, Read, Wanted, take_found
 
 
 class NativeSearch:
@@ -35,7 +35,7 @@ class NativeSearch:
 
     def admit(
         self,
-        rows: Sequence[Sequence[int]],
+        rows: Sequence[Read],
         options: DecodingConfig | Sequence[DecodingConfig],
         max_lengths: Sequence[int],
         prefixes: Sequence[Sequence[int]] = (),
@@ -43,25 +43,29 @@ class NativeSearch:
         begin: int,
         end: int,
         never: Sequence[int],
+        shares: Sequence[float] = (),
     ) -> range:
         """Let sentences take part from the next step on; return their numbers.
 
         Args:
-            rows: framed ids of each source; only their number counts without an encoder.
+            rows: framed ids of each source, or of a model that listens its frames; only their number counts without an
+                encoder.
             options: of each row, or one for all of them.
             max_lengths: of each row's outputs.
             prefixes: what each row's outputs must begin with, or nothing at all.
             begin: the token before the first one.
             end: the token after the last one.
             never: tokens that are never emitted.
+            shares: of what the head reads off each row's frames, or nothing at all.
 
         Raises:
             IndexError: a token is not in the vocabulary; none of the sentences is admitted.
             MemoryError: there is not enough; likewise.
             ModelError: a source is longer than the model's table of positions; likewise.
-            ValueError: there are not as many options, lengths or prefixes as rows.
+            ValueError: there are not as many options, lengths, prefixes or shares as rows, or frames are too wide.
         """
-        specs, kept = Wanted(rows, options, max_lengths, prefixes, begin, end, never).specs()
+        wanted = Wanted(rows, options, max_lengths, prefixes, begin, end, never, shares, self.model.mels)
+        specs, kept = wanted.specs()
         first = c_int64()
         self._library.check(self._library.admit(self._handle, specs, len(specs), byref(first)))
         del kept

@@ -9,6 +9,7 @@ from dragoman.engines.forking import OneAtATime
 from dragoman.engines.native.continuous import NativeContinuousSearch
 from dragoman.engines.native.model import NativeModel, default_threads
 from dragoman.search.hypothesis import Hypothesis, check_numbers, check_possible, make_hypothesis
+from dragoman.search.joint import ctc_share
 from dragoman.search.request import SearchRequest, forced_request
 from dragoman.sequences.source import Source
 from dragoman.sequences.target import Direction
@@ -20,10 +21,14 @@ class NativeSearcher:
     Args:
         model: packed weights.
         right_to_left: makes the right-to-left models, when they are first asked; None if no others do.
+        head: whether what the model's own head reads off frames counts, as the options of a request say. Of outputs
+            that are read right to left it never does.
     """
 
-    def __init__(self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None) -> None:
-        self.model, self._make_right_to_left = model, right_to_left
+    def __init__(
+        self, model: NativeModel, right_to_left: Callable[[], NativeModel] | None = None, *, head: bool = False
+    ) -> None:
+        self.model, self._make_right_to_left, self._head = model, right_to_left, head
         self._right_to_left: NativeModel | None = None
         self._lock = OneAtATime()
 
@@ -43,7 +48,7 @@ class NativeSearcher:
             ModelError: the model gives NaN, or zero probability to every output of a request; or a sequence is longer
                 than its table of positions.
         """
-        return _search(self.model, requests, threads)
+        return _search(self.model, requests, threads, self._head)
 
     def force(
         self,
@@ -51,6 +56,7 @@ class NativeSearcher:
         outputs: Sequence[Sequence[Sequence[int]]],
         direction: Direction,
         threads: int | None = None,
+        ctc_weight: float | None = None,
     ) -> list[list[list[float]]]:
         """Return the log-probability of each token of given outputs, in the order of `direction`, and of their ends.
 
@@ -59,16 +65,17 @@ class NativeSearcher:
             outputs: some of each source, unframed, from left to right.
             direction: how they are read.
             threads: at most so many work on it; all there are if None.
+            ctc_weight: of what the head reads off frames, where that counts; as in the options of a request.
 
         Raises:
             ModelError: the model gives NaN.
         """
         asked = [
-            forced_request(source, output, direction)
+            forced_request(source, output, direction, ctc_weight)
             for source, some in zip(sources, outputs, strict=True)
             for output in some
         ]
-        found = iter(_search(self._reader(direction), asked, threads))
+        found = iter(_search(self._reader(direction), asked, threads, self._heeds(direction)))
         return [[list(next(found)[0].token_log_probabilities) for _ in some] for some in outputs]
 
     def continuous(self, direction: Direction, threads: int | None = None) -> NativeContinuousSearch:
@@ -78,7 +85,10 @@ class NativeSearcher:
             direction: in which outputs are written.
             threads: at most so many work on a step; all there are if None.
         """
-        return NativeContinuousSearch(self._reader(direction), threads)
+        return NativeContinuousSearch(self._reader(direction), threads, head=self._heeds(direction))
+
+    def _heeds(self, direction: Direction) -> bool:
+        return self._head and direction is Direction.LEFT_TO_RIGHT
 
     def _reader(self, direction: Direction) -> NativeModel:
         """The packed weights that read targets in a direction; made once, whoever asks first."""
@@ -91,11 +101,14 @@ class NativeSearcher:
         return self._right_to_left
 
 
-def _search(model: NativeModel, requests: Sequence[SearchRequest], threads: int | None) -> list[list[Hypothesis]]:
+def _search(
+    model: NativeModel, requests: Sequence[SearchRequest], threads: int | None, head: bool
+) -> list[list[Hypothesis]]:
     found: list[list[Hypothesis]] = [[] for _ in requests]
     for rows in _framed_alike(requests):
         some = [requests[row] for row in rows]
-        for row, hypotheses in zip(rows, _search_alike(model, some, threads or default_threads()), strict=True):
+        alike = _search_alike(model, some, threads or default_threads(), head)
+        for row, hypotheses in zip(rows, alike, strict=True):
             found[row] = hypotheses
     return found
 
@@ -108,14 +121,16 @@ def _framed_alike(requests: Sequence[SearchRequest]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _search_alike(model: NativeModel, requests: Sequence[SearchRequest], threads: int) -> list[list[Hypothesis]]:
+def _search_alike(
+    model: NativeModel, requests: Sequence[SearchRequest], threads: int, head: bool
+) -> list[list[Hypothesis]]:
     first = requests[0]
     options, prefixes = [request.options for request in requests], [request.prefix for request in requests]
     try:
         found = model.search(
-            [request.source.framed for request in requests], options, [request.max_length for request in requests],
+            [request.source.content for request in requests], options, [request.max_length for request in requests],
             prefixes if any(prefixes) else (), begin=first.frame.begin, end=first.frame.end, never=first.never,
-            threads=threads,
+            threads=threads, shares=[ctc_share(one, has_head=True) for one in options] if head else (),
         )  # fmt: skip
     except FloatingPointError:
         check_numbers([math.nan])

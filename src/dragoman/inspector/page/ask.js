@@ -2,10 +2,11 @@
 
 import { button, h, shown } from "./dom.js";
 import { useKey } from "./live.js";
-import { changes, NOTHING } from "./question.js";
+import { changes, NOTHING, sounds } from "./question.js";
 import { set, state } from "./state.js";
 import { nameOf, t } from "./texts.js";
 
+const MOST_BYTES = 8 << 20; // of a recording
 const WAIT = 120; // milliseconds after the last letter
 let timer = 0;
 let offer = { models: [], systems: [], limits: { beam_size: 16, characters: 10_000 } };
@@ -40,7 +41,26 @@ export const systemName = (name) => (["greedy", "int8"].includes(name) ? t(`syst
 /** What can be set beside the model: systems of the same weights, and other models. */
 export function others() {
   const own = state.model || offer.models[0]?.name;
-  return [...offer.systems.map((name) => [name, systemName(name)]), ...offer.models.filter(({ name }) => name !== own).map(({ name }) => [name, t("modelNamed", name)])];
+  return [...offer.systems.filter((name) => !modelNow().listens || ["greedy", "int8"].includes(name)).map((name) => [name, systemName(name)]), ...offer.models.filter(({ name }) => name !== own).map(({ name }) => [name, t("modelNamed", name)])];
+}
+
+const modelNow = () => offer.models.find(({ name }) => name === state.model) ?? offer.models[0] ?? { family: "transformer" };
+
+/** A field for a file of sound, for a model that listens. */
+function recording() {
+  const told = h("span", { id: "ask-recording", dir: "auto" }, state.text);
+  return h("label", { class: "field long" }, t("ask_sound"), " ", told, h("input", { type: "file", id: "ask-sound", accept: "audio/*,.wav,.flac,.ogg,.mp3", onchange: async (event) => {
+    const [file] = event.target.files;
+    if (!file) return;
+    if (file.size > MOST_BYTES) {
+      told.textContent = t("soundTooLarge", MOST_BYTES >> 20);
+      return;
+    }
+    let letters = "";
+    for (const byte of new Uint8Array(await file.arrayBuffer())) letters += String.fromCharCode(byte);
+    sounds.set(file.name, btoa(letters));
+    set({ text: file.name, forced: "" }, true);
+  } }));
 }
 
 function form() {
@@ -48,17 +68,17 @@ function form() {
   const models = offer.models.map(({ name }) => [name, name]);
   const open = changes().some(({ name }) => !["target", "against", "off", "forced"].includes(name));
   // Only what translates has a target, and only it a batch with padding; gaps are filled without a search.
-  const { family } = offer.models.find(({ name }) => name === state.model) ?? offer.models[0] ?? { family: "transformer" };
+  const { family, listens } = modelNow();
   const [pair, searches] = [family === "transformer", family !== "masked"];
   const beam = h("label", { class: "field short" }, t("ask_beam"), h("input", {
     type: "number", id: "ask-beam", min: 1, max: offer.limits.beam_size, value: state.beam || "", placeholder: t("own"),
     onchange: (event) => set({ beam: Math.max(0, Math.min(offer.limits.beam_size, Math.floor(Number(event.target.value)) || 0)) }),
   }));
   return h("form", { id: "ask-form", onsubmit: (event) => event.preventDefault() },
-    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, field("text", { class: "field long" }), pair ? field("target") : null),
-    h("details", { open }, h("summary", {}, t("whatIf")), h("div", { class: "fields" }, pair ? [field("prefix"), field("beside")] : null, searches ? beam : null,
-      select("convention", conventions, t("ask_convention"), t("own")), select("precision", [["int8", "int8"]], t("ask_precision"), "float32"),
-      select("against", others(), t("ask_against"), t("nobody")), box("causal"), pair ? box("padding") : null)));
+    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, listens ? recording() : field("text", { class: "field long" }), pair ? field("target") : null),
+    h("details", { open }, h("summary", {}, t("whatIf")), h("div", { class: "fields" }, pair ? [field("prefix"), listens ? null : field("beside")] : null, searches ? beam : null,
+      listens ? null : select("convention", conventions, t("ask_convention"), t("own")), select("precision", [["int8", "int8"]], t("ask_precision"), "float32"),
+      select("against", others(), t("ask_against"), t("nobody")), box("causal"), pair && !listens ? box("padding") : null)));
 }
 
 function keyForm(problem) {
@@ -94,6 +114,8 @@ export function drawAsk(place, { about, trace, problem, busy, lang }) {
     const input = document.getElementById(`ask-${name}`);
     if (input && document.activeElement !== input && input.value !== state[name]) input.value = state[name];
   }
+  const named = document.getElementById("ask-recording");
+  if (named) named.textContent = state.text;
   for (const name of ["causal", "padding"]) {
     const mark = document.getElementById(`ask-${name}`);
     if (mark) mark.checked = Boolean(state[name]);
@@ -107,7 +129,7 @@ export function drawAsk(place, { about, trace, problem, busy, lang }) {
   if (!told.contains(document.activeElement)) {
     told.replaceChildren(...[
       problem ? h("p", { role: "alert", class: "badge off" }, problemText(problem)) : null, keyForm(problem),
-      h("p", { role: "status", class: "note" }, busy ? t("computing") : trace || problem ? "" : t("typeSomething")),
+      h("p", { role: "status", class: "note" }, busy ? t("computing") : trace || problem ? "" : t(modelNow().listens ? "soundChosen" : "typeSomething")),
     ].filter(Boolean));
   }
 }

@@ -209,6 +209,57 @@ function passedOf(trace, node, row, column) {
   return { lines: [line(nameOf(from), num(computed, 5))], computed, traced: trace.at(node.array, row, column) };
 }
 
+/** A bin's log-mel without its mean over all frames, in units of its deviation. */
+function normaliseOf(trace, node, row, column) {
+  const from = trace.node(node.inputs[0]);
+  const mels = trace.array(from.array);
+  const traced = trace.at(node.array, row, column);
+  if (!mels || row >= mels.shape.at(-2)) return mels ? { lines: [line(t("padding"), "")], traced } : null;
+  const bins = Float64Array.from({ length: mels.shape.at(-2) }, (_, at) => trace.at(from.array, at, column));
+  const mean = bins.reduce((sum, value) => sum + value, 0) / bins.length;
+  const variance = bins.reduce((sum, value) => sum + (value - mean) ** 2, 0) / bins.length;
+  const deviation = Math.sqrt(Math.max(variance, 1e-10));
+  const computed = (bins[row] - mean) / deviation;
+  return { lines: [line(`${nameOf(from).split(" · ").at(-1)} x`, num(bins[row], 5)), line(t("mean"), num(mean, 5)), line(t("deviationPlain"), num(deviation, 5)), line(t("normed"), num(computed, 5))], computed, traced };
+}
+
+/** Five rows under the kernel, each number times its weight; what lies outside the sound is 0. */
+function convolutionOf(trace, node, row, column) {
+  const from = trace.node(node.inputs[0]);
+  const traced = trace.at(node.array, row, column);
+  const weight = trace.array(node.parameters[0]);
+  const given = trace.array(from.array);
+  if (!weight || !given) return { lines: [line(t("noParameters"), "")], traced };
+  const [, width, kernel] = weight.shape;
+  const rows = given.shape.at(-2);
+  const [one, other, lines] = [[], [], []];
+  for (let tap = 0; tap < kernel; tap++) {
+    const at = 2 * row + tap - (kernel - 1) / 2;
+    if (at < 0 || at >= rows) {
+      lines.push(line(t("outside", tap), num(0, 5)));
+      continue;
+    }
+    const x = trace.row(from.array, at);
+    const w = Float32Array.from({ length: width }, (_, bin) => weight.data[(column * width + bin) * kernel + tap]);
+    lines.push(line(t("kernelOn", tap, at), num(dot(x, w), 5)));
+    one.push(...x);
+    other.push(...w);
+  }
+  const bias = node.parameters[1] ? trace.array(node.parameters[1])?.data[column] ?? 0 : 0;
+  const computed = dot(one, other) + bias;
+  lines.push(line(`+ b = + ${num(bias, 5)}`, num(computed, 5)));
+  return { lines, terms: terms("x · W", one, other, ["x", "W"], 16), computed, traced, slack: weight.half ? slackOf(one, other) : 0 };
+}
+
+function gateOf(trace, node, row, column) {
+  const from = trace.node(node.inputs[0]);
+  const traced = trace.at(node.array, row, column);
+  if (!trace.array(from.array)) return null;
+  const [a, b] = [column, column + node.shape.at(-1)].map((at) => trace.at(from.array, row, at));
+  const computed = a / (1 + Math.exp(-b));
+  return { lines: [line(`a [${column}]`, num(a, 5)), line(`b [${column + node.shape.at(-1)}]`, num(b, 5)), line("σ(b) = 1 / (1 + exp(−b))", num(1 / (1 + Math.exp(-b)), 5)), line("a · σ(b)", num(computed, 5))], computed, traced };
+}
+
 /** How the number at a place of a stage was computed; null where the page cannot say. */
 export function explain(trace, node, { head, row, col, root }) {
   const path = trace.attentionOf(node.id);
@@ -222,6 +273,9 @@ export function explain(trace, node, { head, row, col, root }) {
     case "add": return addOf(trace, node, row, col);
     case "embed": case "scale": return embedOf(trace, node, row, col);
     case "position": return positionOf(trace, node, row, col);
+    case "normalise": return normaliseOf(trace, node, row, col);
+    case "convolution": return convolutionOf(trace, node, row, col);
+    case "gate": return gateOf(trace, node, row, col);
     case "activation": return activationOf(trace, node, row, col);
     case "memory": case "output": return passedOf(trace, node, row, col);
     default: return null;

@@ -55,7 +55,7 @@ export function save(name, text, kind) {
 /** A figure with the colours and letters that the page's rules give it. */
 export function styledCopy(figure) {
   const copy = figure.cloneNode(true);
-  const wanted = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family"];
+  const wanted = ["fill", "paint-order", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight", "font-family"];
   const originals = [figure, ...figure.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((element, at) => {
     const style = getComputedStyle(originals[at]);

@@ -38,7 +38,7 @@ export function drawJudging(trace) {
   return [
     h("section", {}, h("h2", {}, t("flags")), lines.length ? h("ul", {}, lines.map((line) => h("li", {}, line))) : h("p", {}, t("noFlags"))),
     stepTable(t("perPiece"), record.steps),
-    covered.length && record.source ? h("section", {}, h("h2", {}, t("coverage")), h("p", { class: "note" }, t("coverageNote")),
+    covered.length && record.source && !record.sound ? h("section", {}, h("h2", {}, t("coverage")), h("p", { class: "note" }, t("coverageNote")),
       h("div", { class: "scroll" }, h("table", {}, covered.map((value, at) => h("tr", { class: value < 0.2 || value > 2 ? "unsure" : "" },
         h("th", { scope: "row" }, shown(record.source.pieces[at]?.text ?? "<pad>")), h("td", {}, num(value, 2)), h("td", {}, bar(50 * Math.min(value, 4)))))))) : null,
     h("section", {}, h("h2", {}, t("reference")), record.reference ? stepTable(record.reference.text, record.reference.steps) : h("p", {}, t(isLive() ? "typeReference" : "noReference")),

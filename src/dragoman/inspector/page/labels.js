@@ -1,11 +1,13 @@
 /* What rows and columns of an array are called: one convention everywhere. */
 
-import { shown } from "./dom.js";
+import { num, shown } from "./dom.js";
 import { t } from "./texts.js";
 
 /** Names of the queries of an axis: a source piece, or what a row reads and writes. */
 export function rowLabels(trace, axis, size) {
   if (axis === "src") return trace.sourcePieces(size).slice(0, size).map(shown);
+  const step = { frames: 1, "own frames": 1, "frames/2": 2 }[axis];
+  if (step) return Array.from({ length: size }, (_, at) => `${num(at * step * trace.record.sound.seconds_frame, 2)} s`);
   if (axis === "tgt") return Array.from({ length: size }, (_, at) => t("reads", shown(trace.reads(at)), shown(trace.writes(at))));
   return Array.from({ length: size }, (_, at) => `${at}`);
 }

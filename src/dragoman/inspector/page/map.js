@@ -3,7 +3,7 @@
 import { button, h, s, saveSvg } from "./dom.js";
 import { shapeText } from "./labels.js";
 import { set, state } from "./state.js";
-import { t } from "./texts.js";
+import { nameOf, t } from "./texts.js";
 
 const WIDE = 300;
 const HIGH = 58;
@@ -22,8 +22,12 @@ function boxesOf(trace, stack, layer) {
   const scaled = embedding.some((node) => node.kind === "scale");
   const sum = embedding.findLast((node) => node.kind === "add" || node.kind === "scale" || node.kind === "embed");
   if (table) add(table, t("embed"), scaled ? "E[id] · √d_model" : "E[id]", "embed");
+  const heard = (kind) => nodes.findLast((node) => node.kind === kind);
+  if (heard("normalise")) add(heard("normalise"), t("normalise"), "(log mel − μ) / σ", "position");
+  for (const node of nodes.filter(({ kind }) => kind === "gate")) add(node, nameOf(node).split(" · ").at(-1), "conv(x), a · σ(b)", "embed");
   if (position) add(position, t("position"), "sin, cos (pos / 10000^(2i/d))", "position");
-  if (sum && sum !== table) add(sum, t("embedding"), `x = E[id]${scaled ? "·√d" : ""}${position ? " + PE" : ""}`, "add");
+  if (sum && heard("gate")) add(sum, t("add_sound"), `x · √d${position ? " + PE" : ""}`, "add");
+  else if (sum && sum !== table) add(sum, t("embedding"), `x = E[id]${scaled ? "·√d" : ""}${position ? " + PE" : ""}`, "add");
   for (const node of nodes.filter((node) => node.layer === layer)) {
     const sub = /(self_attention|cross_attention|feed_forward)/u.exec(node.id)?.[1];
     const causal = trace.node(`${trace.attentionOf(node.id)}.mask`)?.causal;
@@ -34,6 +38,7 @@ function boxesOf(trace, stack, layer) {
   }
   const last = nodes.find((node) => node.layer === null && (node.kind === "memory" || node.id === "memory"));
   if (last) add(last, t("memory"), last.norm ? "LayerNorm(x)" : "x", "memory");
+  if (stack === "encoder" && trace.node("ctc")) add(trace.node("ctc"), t("ctc"), "x W + b", "logits");
   if (stack === "decoder") {
     const end = trace.node("decoder.output");
     if (end) add(end, t("output_norm"), end.norm ? "LayerNorm(x)" : "x", "norm");

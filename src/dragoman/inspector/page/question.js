@@ -4,9 +4,13 @@ import { set, state } from "./state.js";
 
 const headsOff = () => (state.off ? state.off.split(",") : []);
 
+/** The recordings that were chosen in the page, in base64, by their names. */
+export const sounds = new Map();
+
 /** The request for a trace. */
 export function body() {
   const asked = { text: state.text };
+  if (sounds.has(state.text)) asked.audio = sounds.get(state.text);
   for (const name of ["target", "beside"]) if (state[name].trim()) asked[name] = state[name];
   for (const name of ["model", "convention", "against"]) if (state[name]) asked[name] = state[name];
   if (state.precision === "int8") asked.precision = "int8";

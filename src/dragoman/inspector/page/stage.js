@@ -7,6 +7,7 @@ import { switchButton } from "./heads.js";
 import { columnLabels, keyLabels, rowLabels, shapeText } from "./labels.js";
 import { isLive } from "./live.js";
 import { drawMatrix } from "./matrix.js";
+import { drawWave } from "./sound.js";
 import { set, state } from "./state.js";
 import { formulaOf, nameOf, t } from "./texts.js";
 
@@ -86,6 +87,7 @@ function plainView(trace, node) {
   }
   if (!node.array) return [logitsNote(trace)];
   if (!trace.array(node.array)) return [h("p", {}, t("notKept"))];
+  if (node.kind === "waveform") return [titled(node, true, drawWave(trace, node))];
   return [titled(node, true, matrixOf(trace, node, true))];
 }
 

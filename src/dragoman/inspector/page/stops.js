@@ -72,7 +72,13 @@ export function stopsOf(trace) {
   const at = (stage, row = -1, col = -1, more = {}) => ({ view: "stage", stage, row, col, head: 0, root: 1, ...more });
   const steps = record.steps;
 
-  stop(record.source, say("What goes into the model?", "输入模型的是什么？"), () => {
+  stop(record.sound, say("What goes into the model?", "输入模型的是什么？"), () => {
+    const { seconds, samples, frames, mels, positions, seconds_each: each } = record.sound;
+    return say(`Not words but ${samples.toLocaleString("en")} numbers for the pressure of the air, ${num(seconds, 2)} s of them: ${frames} frames of ${mels} log-mels, one every 10 ms, and after two convolutions of stride 2 only ${positions} vectors, one every ${num(1000 * each, 0)} ms.`,
+      `不是词，而是 ${samples.toLocaleString("en")} 个表示空气压力的数，共 ${num(seconds, 2)} 秒：${frames} 帧，每帧 ${mels} 个对数梅尔值，每 10 毫秒一帧；经过两个步长为 2 的卷积只剩 ${positions} 个向量，每 ${num(1000 * each, 0)} 毫秒一个。`);
+  }, { view: "map" });
+
+  stop(record.source && !record.sound, say("What goes into the model?", "输入模型的是什么？"), () => {
     const pieces = record.source.pieces.map(({ text, id }) => `${shown(text)} = ${id}`).join(", ");
     return say(`Not letters but ${record.source.pieces.length} numbers of pieces: ${pieces}.`, `不是文字，而是 ${record.source.pieces.length} 个词元的编号：${pieces}。`);
   }, { view: "map" });
@@ -149,7 +155,7 @@ export function stopsOf(trace) {
       `贪心从最可能的首词元“${shown(first.piece)}”（${percent(Math.exp(first.log_probability))}）开始。“${mine ? shown(mine.piece) : other}”起初较不可能，但整句之和为 ${num(best.sum, 3)}，而贪心为 ${num(last.sum, 3)}。${why ?? ""}更可能不等于更好：请对照原文读两者。`);
   }, { view: "search" });
 
-  stop(record.model.family === "transformer", say("How do the systems differ?", "各个系统有何不同？"), () => systemsAnswer(trace), { view: "compare", ...(isLive() && !state.against ? { against: "marian" } : {}) });
+  stop(record.model.family === "transformer" && !record.sound, say("How do the systems differ?", "各个系统有何不同？"), () => systemsAnswer(trace), { view: "compare", ...(isLive() && !state.against ? { against: "marian" } : {}) });
 
   stop(steps.length, say("Where was the model least sure?", "模型在哪里最没有把握？"), () => {
     const most = steps.reduce((a, b) => (b.entropy > a.entropy ? b : a));

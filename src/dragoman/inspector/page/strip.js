@@ -1,13 +1,15 @@
 /* The pieces, always in sight: a click on one of the output chooses the step. */
 
 import { h, num, percent, shown } from "./dom.js";
+import { drawSound } from "./sound.js";
 import { set, state } from "./state.js";
 import { t } from "./texts.js";
 
 export function drawStrip(trace) {
   const { record } = trace;
   const parts = [];
-  if (record.source) {
+  if (record.sound) parts.push(h("h2", {}, t("sound")), drawSound(trace));
+  else if (record.source) {
     const covered = record.summaries?.coverage ?? [];
     parts.push(h("h2", {}, t("source")), h("ol", { class: "pieces" }, record.source.pieces.map((piece, at) =>
       h("li", { class: piece.unknown ? "piece unknown" : "piece" }, h("b", { dir: "auto" }, shown(piece.text)), h("small", {}, `${piece.id}`),

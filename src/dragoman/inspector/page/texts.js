@@ -53,6 +53,10 @@ const TEXTS = {
     halfPrecision: "parameters in this file are rounded to 16 bits",
     stopN: "Stop {0} of {1}", next: "Next", back: "Back", answer: "Answer", show: "Show it", print: "Print", check: "Check", right: "Right: {0}", wrong: "No: it is {0}", result_n: "{0} of {1} right",
     turned: "then turned by the angle of its position (rotary)", headOff: "this head is switched off: 0", copyNumpy: "Copy as NumPy", copyLatex: "Copy as LaTeX", stages: "All stages", parameters: "{0} parameters", pictureName: "architecture", picked: "The 1 stands in column {0}: row {0} of the table is {1}.",
+    sound: "Sound", waveform: "waveform", frames: "log-mel frames", normalise: "normalised frames", convolution: "convolution", gate: "gated linear unit", ctc: "head for CTC", add_sound: "vectors × √d_model",
+    soundLine: "{0}: {1} s at {2} Hz → {3} frames of {4} log-mels → {5} positions", soundPanels: "Spectrogram of {0} s, and where each step listened; the arrows go through the times",
+    atTime: "{0} s · frame {1} · position {2} ({3})", lookedAt: "step {0} (“{1}”) looks here with {2}", outside: "kernel {0}: outside the sound", kernelOn: "kernel {0}, on row {1}", deviationPlain: "deviation",
+    ask_sound: "Recording", soundChosen: "Choose a recording.", soundTooLarge: "The file is too large: at most {0} MB.",
   },
   zh: {
     title: "Dragoman 透视", skip: "跳到主视图", strip: "词元", views: "视图",
@@ -104,6 +108,10 @@ const TEXTS = {
     halfPrecision: "此文件中的参数取 16 位精度",
     stopN: "第 {0} 站，共 {1} 站", next: "下一站", back: "上一站", answer: "答案", show: "看一看", print: "打印", check: "检查", right: "对：{0}", wrong: "不对：是 {0}", result_n: "{1} 题中对 {0} 题",
     turned: "再按位置的角度旋转（旋转位置编码）", headOff: "此头已关闭：0", copyNumpy: "复制为 NumPy", copyLatex: "复制为 LaTeX", stages: "所有阶段", parameters: "{0} 个参数", pictureName: "architecture", picked: "1 在第 {0} 列：表的第 {0} 行是 {1}。",
+    sound: "声音", waveform: "波形", frames: "对数梅尔帧", normalise: "归一化的帧", convolution: "卷积", gate: "门控线性单元", ctc: "CTC 输出层", add_sound: "向量 × √d_model",
+    soundLine: "{0}：{1} 秒，{2} Hz → {3} 帧，每帧 {4} 个对数梅尔值 → {5} 个位置", soundPanels: "{0} 秒的声谱图，以及每一步听的是哪里；方向键沿时间移动",
+    atTime: "{0} 秒 · 帧 {1} · 位置 {2}（{3}）", lookedAt: "第 {0} 步（“{1}”）看这里：{2}", outside: "核 {0}：在声音之外", kernelOn: "核 {0}，位于第 {1} 行", deviationPlain: "标准差",
+    ask_sound: "录音", soundChosen: "请选择录音。", soundTooLarge: "文件太大：至多 {0} MB。",
   },
 };
 
@@ -133,6 +141,9 @@ export function nameOf(node) {
   if (sub) parts.push(t(sub[1]));
   const last = node.id.split(".").at(-1);
   if (node.id === "memory") return t("memory");
+  if (node.id === "ctc") return `${t("encoder")} · ${t("ctc")}`;
+  const numbered = /(?:convolutions|gates)\.(\d)$/u.exec(node.id);
+  if (numbered) return `${t("encoder")} · ${t(node.kind)} ${Number(numbered[1]) + 1}`;
   if (node.id === "decoder.output") return t("output_norm");
   if (node.kind === "norm") parts.push(t("norm"));
   else if (node.kind === "add" && node.layer !== null) parts.push(t("residual"));
@@ -142,6 +153,7 @@ export function nameOf(node) {
 }
 
 const FORMULAS = {
+  waveform: "空气的压力，从 −1 到 1", frames: "每 10 毫秒一帧：功率谱在梅尔三角滤波器下求和，再取对数", normalise: "每个频带减去均值，除以标准差", convolution: "沿时间的卷积，核 5，步长 2", gate: "a · σ(b)：a 为前一半通道，b 为后一半",
   one_hot: "独热行：词表每一项一列，该词元处为 1", embed: "独热 · E：1 选出词向量表 E 的一行", scale: "× √d_model", position: "位置编码：只取决于位置的一行",
   norm: "LayerNorm(x) = (x − 均值) / √(方差 + ε) · γ + β", heads: "x W + b，再切成多个头", scores: "QKᵀ / √d_k，尚未加掩码", mask: "真：此键可见；假：填充或未来",
   softmax: "softmax：被遮处恰为 0，每行之和为 1", mix: "权重 · V：对每个查询，值的加权和", merge: "各头并排，乘以 W_o，加 b", linear: "x W + b：每个位置各自计算",

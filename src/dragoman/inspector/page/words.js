@@ -21,6 +21,8 @@ const SENTENCES = [
   [/^score = sum \/ length\^alpha$/u, "得分 = 和 / 长度^alpha"],
   [/^score = sum \+ alpha · length$/u, "得分 = 和 + alpha · 长度"],
   [/^The text in the same batch is no longer than this one, so that there is no padding\.$/u, "同批的文本不比这个长，所以没有填充。"],
+  [/^Nobody seems to speak here: `dragoman transcribe` would write nothing\.$/u, "这里似乎没有人说话：`dragoman transcribe` 不会写出任何内容。"],
+  [/^The search heeds what the head for CTC reads off the frames too, with a share of ([\d.]+); stages and steps are those of the decoder alone\.$/u, "搜索也参考 CTC 输出层从帧上读出的内容，占 $1；各阶段与各步只是解码器的。"],
   [/^the text has no <mask>, so there is nothing to fill; every position is predicted all the same$/u, "文本中没有 <mask>，没有可填之处；仍对每个位置作了预测"],
 ];
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "guard.h"
 #include "processor.h"
@@ -11,44 +12,23 @@
 #include "training.h"
 
 namespace dragoman {
-
 namespace {
 
-constexpr int MOST_THREADS = 1024;
 constexpr int MOST_BATCH = 1 << 30;
 
 thread_local char message[256] = "";
 
-struct Size {
-    const char* name;
-    size_t bytes;
-};
-constexpr Size SIZES[] = {
-    {"DragomanMatrix", sizeof(DragomanMatrix)},
-    {"DragomanNorm", sizeof(DragomanNorm)},
-    {"DragomanTable", sizeof(DragomanTable)},
-    {"DragomanModel", sizeof(DragomanModel)},
-    {"DragomanSentence", sizeof(DragomanSentence)},
-    {"DragomanFound", sizeof(DragomanFound)},
-    {"Drop", sizeof(Drop)},
-    {"Attention", sizeof(Attention)},
-    {"AttentionGradients", sizeof(AttentionGradients)},
-};
+constexpr std::pair<const char*, size_t> SIZES[] = {{"DragomanMatrix", sizeof(DragomanMatrix)},
+                                                    {"DragomanNorm", sizeof(DragomanNorm)},
+                                                    {"Drop", sizeof(Drop)},
+                                                    {"DragomanTable", sizeof(DragomanTable)},
+                                                    {"DragomanModel", sizeof(DragomanModel)},
+                                                    {"Attention", sizeof(Attention)},
+                                                    {"DragomanSentence", sizeof(DragomanSentence)},
+                                                    {"DragomanFound", sizeof(DragomanFound)},
+                                                    {"AttentionGradients", sizeof(AttentionGradients)}};
 
-State& state_of(void* handle) {
-    require(handle, "there is no state");
-    return *static_cast<State*>(handle);
-}
-
-const Model& model_of(const void* handle) {
-    require(handle, "there is no model");
-    return *static_cast<const Model*>(handle);
-}
-
-int threads_of(int32_t threads) {
-    require(threads >= 1, "there is no thread");
-    return threads < MOST_THREADS ? threads : MOST_THREADS;
-}
+State& state_of(void* handle) { return given<State>(handle, "there is no state"); }
 
 // One step of a state that nobody else uses meanwhile.
 void run(State& state, const Step& step, int32_t rows, int32_t threads) {
@@ -68,8 +48,8 @@ using namespace dragoman;
 int32_t dragoman_abi(void) { return DRAGOMAN_ABI; }
 
 size_t dragoman_size_of(const char* name) {
-    for (const Size& size : SIZES)
-        if (name && std::strcmp(name, size.name) == 0) return size.bytes;
+    for (const auto& [known, size] : SIZES)
+        if (name && std::strcmp(name, known) == 0) return size;
     return 0;
 }
 
@@ -104,15 +84,22 @@ void dragoman_free_model(void* model) { delete static_cast<Model*>(model); }
 
 size_t dragoman_model_bytes(const void* model) { return model ? static_cast<const Model*>(model)->bytes() : 0; }
 
-int32_t dragoman_start(const void* handle, const int64_t* ids, const int32_t* lengths, int32_t batch, int32_t threads,
-                       void** state) {
+int32_t dragoman_start(const void* handle, const int64_t* ids, const float* frames, const int32_t* lengths,
+                       int32_t batch, int32_t threads, void** state) {
     return guarded([&] {
         require(state, "there is no place for the state");
         *state = nullptr;
-        const Model& model = model_of(handle);
+        require(handle, "there is no model");
+        const Model& model = *static_cast<const Model*>(handle);
         require(batch >= 0 && batch <= MOST_BATCH, "there are fewer than no sentences, or too many");
         require(!model.cross || lengths || batch == 0, "there are no lengths");
-        *state = run_start(model, {ids, lengths, batch}, threads_of(threads)).release();
+        Sources sources{ids, {}, lengths, batch, false};
+        for (int32_t i = 0; model.mels > 0 && i < batch; ++i) {
+            require(frames || lengths[i] == 0, "there are no frames");
+            sources.frames.push_back(frames);
+            if (lengths[i] > 0) frames += static_cast<size_t>(lengths[i]) * model.mels;
+        }
+        *state = run_start(model, sources, threads_of(threads)).release();
     });
 }
 

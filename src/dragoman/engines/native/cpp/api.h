@@ -8,7 +8,7 @@
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
 /* Changes with the meaning or the types of anything here or in training_api.h. */
-#define DRAGOMAN_ABI 5
+#define DRAGOMAN_ABI 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,8 +25,10 @@ enum {
 };
 
 typedef struct {
-    const float* weight; /* [out, in] */
-    const float* bias;   /* [out], or null */
+    const float* weight;  /* [out, in] */
+    const int8_t* bytes;  /* [out, in] in place of `weight`, if that is null */
+    const float* factors; /* [out], of `bytes` */
+    const float* bias;    /* [out], or null */
     int32_t out, in;
 } DragomanMatrix;
 
@@ -38,7 +40,9 @@ typedef struct {
 } DragomanNorm;
 
 typedef struct {
-    const float* rows; /* [count, d_model]; must outlive the model */
+    const float* rows; /* [count, d_model]; not looked at where frames are read; must outlive the model, as all here */
+    const int8_t* bytes;  /* [count, d_model] in place of `rows`, which is null */
+    const float* factors; /* [count], of `bytes` */
     int64_t count;
     float scale;
     /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 and 4 concatenated as Marian and fairseq have them,
@@ -46,20 +50,25 @@ typedef struct {
        cross-attention; 7: no sinusoids, but scores of self-attention that fall with the distance (ALiBi); 0: rows of a
        table, which are added. */
     int32_t layout;
-    const float* positions; /* of layout 0: [longest, d_model]; must outlive the model */
+    const float* positions; /* of layout 0: [longest, d_model] */
     int64_t longest;
 } DragomanTable;
 
 /* Matrices of a layer: query, key and value, output, inner, outer; of a decoder layer with cross-attention: query, key
    and value, output, cross query, cross key and value, cross output, inner, outer. Norms of a layer: of attention,
    cross-attention if there is one, feed-forward. All encoder layers first, then all decoder layers, each stack's norms
-   followed by the one that ends it; the generator, with an output for each target, is the last matrix. */
+   followed by the one that ends it; then the generator, with an output for each target. Of a model that listens two more
+   come first, convolutions over time of 5 inputs and stride 2 whose outputs are halved by a gated linear unit:
+   [channels, mels, 5] and [2 * d_model, channels / 2, 5]; and after the generator what reads targets off frames, if
+   there is such a head, with as many outputs. */
 typedef struct {
     int32_t precision, kernels; /* kernels: an index below dragoman_kernels() */
     int32_t d_model, d_ff, heads, d_k, d_v;
     int32_t pre_norm, activation, cross;
     int32_t encoder_layers, decoder_layers;
     int32_t matrix_count, norm_count;
+    int32_t mels;  /* numbers of a frame; 0 where sources are ids */
+    int32_t blank; /* which output of the head says nothing; -1 where there is no head */
     DragomanTable source, target;
     const DragomanMatrix* matrices;
     const DragomanNorm* norms;
@@ -76,10 +85,12 @@ enum { DRAGOMAN_CHARGED = 0, DRAGOMAN_FREE = 1, DRAGOMAN_NO_END = 2 };
    the call that it is given to. */
 typedef struct {
     const int64_t* source; /* framed ids; not looked at without an encoder */
+    const float* frames;   /* [source_length, mels], of a model that listens in place of ids */
     const int64_t* prefix; /* what each output must begin with */
     const int64_t* never;  /* tokens that are never emitted */
     int64_t begin, end;
     double alpha;
+    double ctc_weight; /* share of what the head reads off frames in each prediction; 0: none */
     int32_t source_length, prefix_length, never_count;
     int32_t beam_size, n_best; /* a beam of 1 is greedy search */
     int32_t min_length, max_length, no_repeat_ngram, formula;
@@ -115,9 +126,10 @@ DRAGOMAN_EXPORT int32_t dragoman_model(const DragomanModel* spec, void** model);
 DRAGOMAN_EXPORT void dragoman_free_model(void* model);
 DRAGOMAN_EXPORT size_t dragoman_model_bytes(const void* model);
 
-/* Encodes `batch` sentences of so many ids each, one after the other. Without an encoder only `batch` counts. */
-DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, const int32_t* lengths, int32_t batch,
-                                       int32_t threads, void** state);
+/* Encodes `batch` sentences of so many ids each, or frames, one after the other. Without an encoder only `batch`
+   counts. */
+DRAGOMAN_EXPORT int32_t dragoman_start(const void* model, const int64_t* ids, const float* frames,
+                                       const int32_t* lengths, int32_t batch, int32_t threads, void** state);
 DRAGOMAN_EXPORT void dragoman_free_state(void* state);
 /* Keeps the rows at `indices`, in that order. */
 DRAGOMAN_EXPORT int32_t dragoman_reorder(void* state, const int64_t* indices, int32_t rows);

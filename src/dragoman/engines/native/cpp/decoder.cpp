@@ -1,10 +1,10 @@
 // One step of the decoder: a token of each row in, log-probabilities of the next one out.
 #include <algorithm>
+#include <utility>
 
 #include "pass.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked
@@ -32,7 +32,8 @@ void decode_layers(State& state, const Step& step, const Position& position, con
     const Model& m = state.model;
     const size_t width = m.key_values();
     for (int row = pass.begin(); row < pass.end(); ++row)
-        pass.embed(m.target, m.target_positions, row, step.tokens[row], position(row));
+        pass.embed(m.target, m.target_positions, row, m.target.row(step.tokens[row], m.d_model, pass.x(row)),
+                   position(row));
     pass.wait();
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
         const Layer& layer = m.decoder.layers[i];
@@ -93,12 +94,71 @@ void top_by_rule(const Model& m, const Rule& rule, float* logits, float total) {
     if (rule.otherwise >= 0 && rule.values[0] == never) leave(rule.otherwise, otherwise);
 }
 
-void finish_row(const Model& m, const Step& step, int row, float* logits) {
-    const int vocabulary = m.generator.out;
-    const float total = m.kernels.log_sum_exp(logits, vocabulary);
-    if (step.all) m.kernels.subtract(logits, vocabulary, total);
-    else top_by_rule(m, step.rules[row], logits, total);
-}
+// What is read off frames, of the rows in which it counts.
+class Reading {
+  public:
+    Reading(State& state, const Step& step) : state_(state), step_(step), m_(state.model) {
+        bool any = false;
+        for (int row = 0; row < state.count(); ++row) {
+            said_.emplace_back();
+            if (!step.rules || !(step.rules[row].ctc_weight > 0.0)) continue;
+            said_[row] = std::make_shared<Prefix>(heard(row).in);
+            longest_ = std::max<size_t>(longest_, heard(row).in);
+            any = true;
+        }
+        each_ = longest_ + m_.generator.out;
+        if (any) shares_ = state.shares(each_ * said_.size());
+    }
+
+    // Rows [from, to), before any of them is mixed: those of a sound stand together.
+    void read(int from, int to) {
+        for (int row = from; row < to; ++row) {
+            if (!counts(row)) continue;
+            const Prefix* before = state_.rows[row].said.get();
+            if (before) said_[row]->extend(m_, heard(row), *before, step_.tokens[row]);
+            else said_[row]->begin(m_, heard(row));
+            said_[row]->weigh(shares(row));
+        }
+        for (int row = from, last; row < to; row = last) {
+            last = row + 1;
+            if (!counts(row)) continue;
+            while (last < to && counts(last) && state_.rows[last].looks_where(state_.rows[row])) ++last;
+            const Operand a{reinterpret_cast<const unsigned char*>(shares_), sizeof(float) * each_, nullptr, nullptr};
+            m_.kernels.linear(heard(row), a, row, last, 0, heard(row).panels,
+                              {shares_ + longest_, each_, Activation::none, false});
+        }
+    }
+
+    // The best of a row, or all, from its logits.
+    void finish(int row, float* logits) const {
+        float total = m_.kernels.log_sum_exp(logits, m_.generator.out);
+        if (step_.all) return m_.kernels.subtract(logits, m_.generator.out, total);
+        const Rule& rule = step_.rules[row];
+        if (counts(row)) {
+            said_[row]->mix(m_, heard(row), shares(row) + longest_, rule.ctc_weight, rule.end, total, logits);
+            total = 0.0f;
+        }
+        top_by_rule(m_, rule, logits, total);
+    }
+
+    // What was read is the rows' own from now on.
+    void keep() {
+        for (size_t row = 0; row < said_.size(); ++row)
+            if (said_[row]) state_.rows[row].said = std::move(said_[row]);
+    }
+
+  private:
+    bool counts(int row) const { return said_[row] != nullptr; }
+    const Packed& heard(int row) const { return state_.rows[row].memory->heard[state_.rows[row].sentence]; }
+    float* shares(int row) const { return shares_ + row * each_; }
+
+    State& state_;
+    const Step& step_;
+    const Model& m_;
+    std::vector<std::shared_ptr<Prefix>> said_;
+    size_t longest_ = 0, each_ = 0;  // places, and numbers of a row: a share of each, then what they sum to
+    float* shares_ = nullptr;
+};
 
 }  // namespace
 
@@ -110,18 +170,21 @@ void decode(State& state, const Step& step, int threads) {
     Scratch& s = state.scratch(threads);
     const Position position(state);
     const Block& newest = state.grow();
+    Reading reading(state, step);
     const auto pass_through = [&](const Worker& worker, int row_0, int row_1) {
         Pass pass(m, s, worker, row_0, row_1);
         decode_layers(state, step, position, newest, pass);
         const Operand a = pass.leave(m.decoder, step.outputs);
         pass.multiply(a, {{m.generator, {logits, vocabulary, Activation::none, false}}});
-        for (int row = pass.begin(); row < pass.end(); ++row) finish_row(m, step, row, logits + row * vocabulary);
+        reading.read(pass.begin(), pass.end());
+        for (int row = pass.begin(); row < pass.end(); ++row) reading.finish(row, logits + row * vocabulary);
     };
     run_together(threads, [&](const Worker& worker) {
         // With many rows each worker takes some of its own: nobody waits.
         if (rows < ROWS_EACH * worker.size) return pass_through(worker, 0, rows);
         pass_through({0, 1, nullptr, worker.thread}, worker.begin(rows), worker.end(rows));
     });
+    reading.keep();
 }
 
 }  // namespace dragoman

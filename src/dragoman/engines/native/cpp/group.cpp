@@ -6,25 +6,29 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 // Sentences encoded; one that is the same as that before it not once more.
 std::unique_ptr<State> start(const Model& model, const std::vector<std::unique_ptr<Sentence>>& sentences, int threads) {
     std::vector<int64_t> ids, owners;
     std::vector<int32_t> lengths;
-    const std::vector<int64_t>* before = nullptr;
+    const Options* before = nullptr;
+    Sources sources;
     for (const auto& sentence : sentences) {
-        const std::vector<int64_t>& source = sentence->options.source;
-        if (!model.cross || !before || source != *before) {
-            ids.insert(ids.end(), source.begin(), source.end());
-            lengths.push_back(static_cast<int32_t>(source.size()));
+        const Options& options = sentence->options;
+        if (!model.cross || !before || options.source != before->source || options.frames != before->frames) {
+            ids.insert(ids.end(), options.source.begin(), options.source.end());
+            lengths.push_back(options.length);
+            sources.frames.push_back(options.frames.data());
         }
-        before = &source;
+        before = &options;
         owners.push_back(static_cast<int64_t>(lengths.size()) - 1);
+        sources.read |= options.ctc_weight > 0.0;
     }
-    const int distinct = static_cast<int>(lengths.size());
-    auto state = run_start(model, {ids.data(), lengths.data(), distinct}, threads);
+    sources.ids = ids.data();
+    sources.lengths = lengths.data();
+    sources.count = static_cast<int>(lengths.size());
+    auto state = run_start(model, sources, threads);
     if (lengths.size() < owners.size()) state->reorder(owners.data(), static_cast<int>(owners.size()));
     return state;
 }

@@ -77,6 +77,12 @@ struct Kernels {
     // log(sum(exp(row)))
     float (*log_sum_exp)(const float* row, int n);
     void (*subtract)(float* row, int n, float number);
+    // out = row * sigmoid(gates); out may be row.
+    void (*gate)(const float* row, const float* gates, int n, float* out);
+    // row = exp(row - shift)
+    void (*exponentials)(float* row, int n, float shift);
+    // row = (1 - weight) * (row - total) + weight * max(log(other) + shift, least)
+    void (*mix_logarithms)(float* row, int n, float total, float weight, const float* other, float shift, float least);
     // The `k` largest of row - shift, largest first, of equal ones the first.
     void (*top)(const float* row, int n, float shift, int k, float* values, int64_t* indices);
 };

@@ -8,7 +8,6 @@
 #include "processor.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t WEIGHTS_CHUNK = size_t{1} << 25;
@@ -18,11 +17,31 @@ constexpr int64_t BYTES = int64_t{1} << 17;   // products of bytes whose sum fit
 
 bool is_between(int64_t least, int64_t value, int64_t most) { return least <= value && value <= most; }
 
-void check_table(const DragomanTable& table, const char* otherwise) {
-    require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
+void check_layout(const DragomanTable& table) {
     require(is_between(0, table.layout, static_cast<int>(Layout::alibi)), "there is no such layout of positions");
     require(table.layout != static_cast<int>(Layout::table) || (table.positions && is_between(1, table.longest, MOST)),
             "there is no table of positions");
+}
+
+void check_table(const DragomanTable& table, const char* otherwise) {
+    const bool given = table.rows || (table.bytes && table.factors);
+    require(given && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
+    check_layout(table);
+}
+
+// Of a model that listens.
+void check_hearing(const DragomanModel& spec) {
+    require(is_between(-1, spec.blank, spec.target.count - 1), "the blank is not in the vocabulary");
+    require(spec.blank < 0 || (spec.mels > 0 && spec.cross), "what reads ids reads nothing off frames");
+    if (spec.mels == 0) return;
+    require(spec.cross, "a model without an encoder does not listen");
+    const int64_t most = (spec.precision == static_cast<int>(Precision::int8) ? BYTES : WIDEST) / TAPS;
+    const int32_t channels = spec.matrices->out;
+    require(is_between(1, spec.mels, most), "the frames are too wide, or have no numbers");
+    require(channels % 2 == 0 && is_between(1, channels / 2, most), "the channels are too many, or not even");
+    require(spec.d_model <= WIDEST / 2, "the model is too wide");
+    check_layout(spec.source);
+    require(std::isfinite(spec.source.scale), "frames are scaled by what is no number");
 }
 
 // What the rest of the packing relies on; sizes of matrices are checked as they come.
@@ -45,10 +64,13 @@ const DragomanModel& checked(const DragomanModel& spec) {
     require(spec.matrices && spec.norms, "the model has no weights");
     const int64_t layers = int64_t{spec.encoder_layers} + spec.decoder_layers;
     const int64_t crossing = spec.cross ? spec.decoder_layers : 0;
-    require(spec.matrix_count == 5 * layers + 3 * crossing + 1, "there are not as many matrices as the layers need");
+    const int64_t listening = spec.mels > 0 ? 2 : 0, heads = spec.blank >= 0 ? 1 : 0;
+    require(spec.matrix_count == 5 * layers + 3 * crossing + listening + heads + 1,
+            "there are not as many matrices as the layers need");
     require(spec.norm_count == 2 * layers + crossing + 2, "there are not as many norms as the layers need");
     check_table(spec.target, "there is no table of targets");
-    if (spec.cross) check_table(spec.source, "there is no table of sources");
+    if (spec.cross && !spec.mels) check_table(spec.source, "there is no table of sources");
+    check_hearing(spec);
     const auto rotates = [](const DragomanTable& table) {
         return is_between(static_cast<int>(Layout::rotary), table.layout, static_cast<int>(Layout::rotary_cross));
     };
@@ -57,7 +79,17 @@ const DragomanModel& checked(const DragomanModel& spec) {
     return spec;
 }
 
+void multiply(const int8_t* bytes, float factor, int count, float* to) {
+    for (int i = 0; i < count; ++i) to[i] = static_cast<float>(bytes[i]) * factor;
+}
+
 }  // namespace
+
+const float* Table::row(int64_t id, int width, float* made) const {
+    if (rows) return rows + id * width;
+    multiply(bytes + id * width, factors[id], width, made);
+    return made;
+}
 
 void Table::check(const int64_t* ids, size_t given) const {
     require(ids || !given, "there are no ids");
@@ -74,17 +106,28 @@ Model::Model(const DragomanModel& spec)
       pre_norm(spec.pre_norm != 0),
       cross(spec.cross != 0),
       activation(static_cast<Activation>(spec.activation)),
+      mels(spec.mels),
+      blank(spec.blank),
       source_positions(spec.source, spec.d_model, spec.d_k, spec.heads),
       target_positions(spec.target, spec.d_model, spec.d_k, spec.heads),
       nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
-    if (cross) source = {spec.source.rows, spec.source.count, spec.source.scale};
-    target = {spec.target.rows, spec.target.count, spec.target.scale};
+    const auto table = [](const DragomanTable& given) {
+        return Table{given.rows, given.bytes, given.factors, given.count, given.scale};
+    };
+    if (cross) source = table(spec.source);
+    target = table(spec.target);
     const DragomanMatrix* matrices = spec.matrices;
     const DragomanNorm* norms = spec.norms;
+    if (mels) {
+        const int channels = matrices->out;
+        first = convolution(*matrices++, channels, mels);
+        second = convolution(*matrices++, 2 * d_model, channels / 2);
+    }
     encoder = stack(spec.encoder_layers, false, matrices, norms);
     decoder = stack(spec.decoder_layers, cross, matrices, norms);
-    generator = packed(*matrices, static_cast<int>(target.count), d_model);
+    generator = packed(*matrices++, static_cast<int>(target.count), d_model);
+    if (blank >= 0) head = packed(*matrices, generator.out, d_model);
     for (const Layer& layer : decoder.layers)
         for (const Packed* w : {&layer.query, &layer.key_value, &layer.output, &layer.cross_query, &layer.cross_output,
                                 &layer.inner, &layer.outer})
@@ -98,7 +141,7 @@ void Model::check_rows(int64_t rows) const {
 }
 
 Packed Model::packed(const DragomanMatrix& matrix, int out, int in) {
-    require(matrix.weight, "a matrix has no weights");
+    require(matrix.weight || (matrix.bytes && matrix.factors), "a matrix has no weights");
     require(matrix.out == out && matrix.in == in, "a matrix is not of the size that the model needs");
     Packed w;
     w.precision = precision;
@@ -113,8 +156,39 @@ Packed Model::packed(const DragomanMatrix& matrix, int out, int in) {
     std::fill(w.scale, w.scale + outs, 0.0f);
     w.total = arena_.take<int32_t>(outs);
     std::fill(w.total, w.total + outs, 0);
-    kernels.pack(matrix.weight, matrix.bias, w);
+    if (matrix.weight) {
+        kernels.pack(matrix.weight, matrix.bias, w);
+        return w;
+    }
+    // Panel by panel: all numbers at once would be four times the bytes.
+    std::vector<float> rows(static_cast<size_t>(kernels.panel) * in);
+    for (int panel = 0; panel < w.panels; ++panel) {
+        const size_t first = static_cast<size_t>(panel) * kernels.panel;
+        Packed some = w;
+        some.out = std::min(kernels.panel, w.out - static_cast<int>(first));
+        some.panels = 1;
+        some.data += panel * w.panel_bytes;
+        some.bias += first, some.scale += first, some.total += first;
+        for (int i = 0; i < some.out; ++i)
+            multiply(matrix.bytes + (first + i) * in, matrix.factors[first + i], in,
+                     &rows[static_cast<size_t>(i) * in]);
+        kernels.pack(rows.data(), matrix.bias ? matrix.bias + first : nullptr, some);
+    }
     return w;
+}
+
+// Its inputs in the order in which they lie in memory: all numbers of a place, then those of the next.
+Packed Model::convolution(const DragomanMatrix& matrix, int out, int in) {
+    require(matrix.weight, "a matrix has no weights");
+    require(matrix.out == out && matrix.in == TAPS * in, "a convolution is not of the size that the model needs");
+    std::vector<float> ordered(static_cast<size_t>(out) * matrix.in);
+    const float* from = matrix.weight;
+    for (float* row = ordered.data(); row < ordered.data() + ordered.size(); row += matrix.in)
+        for (int i = 0; i < in; ++i)
+            for (int tap = 0; tap < TAPS; ++tap) row[static_cast<size_t>(tap) * in + i] = *from++;
+    DragomanMatrix given = matrix;
+    given.weight = ordered.data();
+    return packed(given, out, matrix.in);
 }
 
 Norm Model::norm(const DragomanNorm& given) {

@@ -19,10 +19,10 @@ class Pass {
     Pass(const Model& model, Scratch& scratch, Worker worker, int row_0, int row_1)
         : m(model), s(scratch), worker_(worker), row_0(row_0), row_1(row_1) {}
 
-    // x = embedding of an id at a position
-    void embed(const Table& table, const Positions& positions, int row, int64_t id, const float* position) {
+    // x = embedding of an id, or what else stands for a place, at a position
+    void embed(const Table& table, const Positions& positions, int row, const float* vector, const float* position) {
         const float* added = positions.inside() ? m.nothing.data() : position;
-        m.kernels.scale_and_add(table.rows + id * m.d_model, table.scale, added, m.d_model, x(row));
+        m.kernels.scale_and_add(vector, table.scale, added, m.d_model, x(row));
     }
 
     // Rotates queries by the angles of their positions, and keys in rows of that stride, if there are any.

@@ -47,6 +47,25 @@ void subtract_row(float* row, int n, float number) {
     for (int i = 0; i < n; i += W) store_some(row + i, load_some(row + i, n - i) - number, n - i);
 }
 
+void gate_row(const float* row, const float* gates, int n, float* out) {
+    for (int i = 0; i < n; i += W) {
+        const int left = n - i;
+        store_some(out + i, load_some(row + i, left) / (1.0f + exponential(-load_some(gates + i, left))), left);
+    }
+}
+
+void exp_row(float* row, int n, float shift) {
+    for (int i = 0; i < n; i += W) store_some(row + i, exponential(load_some(row + i, n - i) - shift), n - i);
+}
+
+void mix_row(float* row, int n, float total, float weight, const float* other, float shift, float least) {
+    for (int i = 0; i < n; i += W) {
+        const int left = n - i;
+        const Vec heard = larger(logarithm(load_some(other + i, left)) + shift, splat(least));
+        store_some(row + i, (1.0f - weight) * (load_some(row + i, left) - total) + weight * heard, left);
+    }
+}
+
 // A list kept sorted; a number goes behind those that equal it.
 void insert(float value, int64_t index, int kept, float* values, int64_t* indices) {
     int place = kept;

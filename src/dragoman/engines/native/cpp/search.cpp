@@ -8,7 +8,6 @@
 #include "threads.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t NEAR = size_t{1} << 25;   // weights of so many bytes stay in the caches that threads share
@@ -29,12 +28,11 @@ int parts_of(const Model& model, int sentences, int64_t rows, int threads) {
 }
 
 // Where each part begins, and where the last one ends: parts have about as many tokens.
-std::vector<int> borders_of(const std::vector<std::unique_ptr<Sentence>>& sentences, int parts) {
+std::vector<int> borders_of(const Model& model, const std::vector<std::unique_ptr<Sentence>>& sentences, int parts) {
     const int count = static_cast<int>(sentences.size());
     std::vector<int> borders{0};
     std::vector<int64_t> passed{0};
-    for (const auto& sentence : sentences)
-        passed.push_back(passed.back() + 1 + static_cast<int64_t>(sentence->options.source.size()));
+    for (const auto& sentence : sentences) passed.push_back(passed.back() + 1 + model.places(sentence->options.length));
     for (int part = 1; part < parts; ++part) {
         const int64_t wanted = passed.back() * part / parts;
         const auto place = std::lower_bound(passed.begin(), passed.end(), wanted);
@@ -79,7 +77,7 @@ void Search::add(std::vector<std::unique_ptr<Sentence>> sentences, int parts) {
         }
         return;
     }
-    const std::vector<int> borders = borders_of(sentences, std::max(1, parts));
+    const std::vector<int> borders = borders_of(model_, sentences, std::max(1, parts));
     for (size_t part = 0; part + 1 < borders.size(); ++part) {
         Group& group = more();
         for (int i = borders[part]; i < borders[part + 1]; ++i) group.admit(std::move(sentences[i]));

@@ -7,10 +7,7 @@
 #include "search.h"
 
 namespace dragoman {
-
 namespace {
-
-constexpr int MOST_THREADS = 1024;
 
 // What was found, as the caller reads it.
 struct Kept : DragomanFound {
@@ -25,13 +22,13 @@ struct Kept : DragomanFound {
                 values_.insert(values_.end(), one.values.begin(), one.values.end());
             }
         }
-        sentences = static_cast<int64_t>(numbers_.size());
-        numbers = numbers_.data();
-        codes = codes_.data();
-        counts = counts_.data();
-        lengths = lengths_.data();
-        tokens = tokens_.data();
-        values = values_.data();
+        static_cast<DragomanFound&>(*this) = {static_cast<int64_t>(numbers_.size()),
+                                              numbers_.data(),
+                                              codes_.data(),
+                                              counts_.data(),
+                                              lengths_.data(),
+                                              tokens_.data(),
+                                              values_.data()};
     }
 
   private:
@@ -40,15 +37,9 @@ struct Kept : DragomanFound {
     std::vector<float> values_;
 };
 
-Search& search_of(void* handle) {
-    require(handle, "there is no search");
-    return *static_cast<Search*>(handle);
-}
-
 std::unique_ptr<Search> opened(const void* model, int32_t threads) {
     require(model, "there is no model");
-    require(threads >= 1, "there is no thread");
-    return std::make_unique<Search>(*static_cast<const Model*>(model), std::min(threads, MOST_THREADS));
+    return std::make_unique<Search>(*static_cast<const Model*>(model), threads_of(threads));
 }
 
 int64_t admitted(Search& search, const DragomanSentence* sentences, int32_t count) {
@@ -56,8 +47,17 @@ int64_t admitted(Search& search, const DragomanSentence* sentences, int32_t coun
     return search.admit(sentences, count);
 }
 
-}  // namespace
+// Lets one caller at a time drive a running search; its result is a code of api.h.
+template <class Work>
+int32_t driven(void* handle, Work work) {
+    return guarded([&] {
+        auto& search = given<Search>(handle, "there is no search");
+        const Exclusive own(search.used);
+        work(search);
+    });
+}
 
+}  // namespace
 }  // namespace dragoman
 
 using namespace dragoman;
@@ -85,50 +85,38 @@ int32_t dragoman_open(const void* model, int32_t threads, void** search) {
 }
 
 int32_t dragoman_admit(void* handle, const DragomanSentence* sentences, int32_t count, int64_t* first) {
-    return guarded([&] {
-        Search& search = search_of(handle);
+    return driven(handle, [&](Search& search) {
         require(first, "there is no place for the number");
-        const Exclusive own(search.used);
         *first = admitted(search, sentences, count);
     });
 }
 
 int32_t dragoman_advance(void* handle, int32_t steps, int32_t until_finished, int32_t* live) {
-    return guarded([&] {
-        Search& search = search_of(handle);
+    return driven(handle, [&](Search& search) {
         require(live, "there is no place for the number");
         require(steps >= 0, "there are fewer than no steps");
-        const Exclusive own(search.used);
         search.advance(steps, until_finished != 0);
         *live = search.live();
     });
 }
 
 int32_t dragoman_take(void* handle, DragomanFound** found) {
-    return guarded([&] {
+    return driven(handle, [&](Search& search) {
         require(found, "there is no place for what is found");
-        *found = nullptr;
-        Search& search = search_of(handle);
-        const Exclusive own(search.used);
         *found = new Kept(search.take());
     });
 }
 
 int32_t dragoman_peek(void* handle, int64_t number, DragomanFound** found) {
-    return guarded([&] {
+    return driven(handle, [&](Search& search) {
         require(found, "there is no place for what is found");
-        *found = nullptr;
-        Search& search = search_of(handle);
-        const Exclusive own(search.used);
         *found = new Kept(search.peek(number));
     });
 }
 
 int32_t dragoman_cancel(void* handle, int64_t number, int32_t* dropped) {
-    return guarded([&] {
-        Search& search = search_of(handle);
+    return driven(handle, [&](Search& search) {
         require(dropped, "there is no place for the answer");
-        const Exclusive own(search.used);
         *dropped = search.cancel(number);
     });
 }

@@ -7,7 +7,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr float IMPOSSIBLE = -__builtin_inff();
@@ -36,9 +35,12 @@ void check(const Model& model, const DragomanSentence& given) {
     require(given.end_at_limit >= DRAGOMAN_CHARGED && given.end_at_limit <= DRAGOMAN_NO_END,
             "there is no such end at the limit");
     require(std::isfinite(given.alpha), "the length penalty is no number");
+    require(given.ctc_weight >= 0.0 && given.ctc_weight <= 1.0, "a share is not between 0 and 1");
+    require(given.ctc_weight == 0.0 || model.blank >= 0, "the model has nothing that reads off frames");
     if (model.cross) {
-        model.source.check(given.source, static_cast<size_t>(given.source_length));
-        if (given.source_length > model.source_positions.longest()) throw TooLong();
+        if (!model.mels) model.source.check(given.source, static_cast<size_t>(given.source_length));
+        require(!model.mels || given.frames || given.source_length == 0, "there are no frames");
+        if (model.places(given.source_length) > model.source_positions.longest()) throw TooLong();
     }
     model.target.check(given.prefix, static_cast<size_t>(given.prefix_length));
     model.target.check(given.never, static_cast<size_t>(given.never_count));
@@ -47,12 +49,15 @@ void check(const Model& model, const DragomanSentence& given) {
 }
 
 Options::Options(const Model& model, const DragomanSentence& given)
-    : source(given.source, given.source + (model.cross ? given.source_length : 0)),
+    : frames(given.frames, given.frames + static_cast<size_t>(given.source_length) * model.mels),
+      source(given.source, given.source + (model.cross && !model.mels ? given.source_length : 0)),
       prefix(given.prefix, given.prefix + given.prefix_length),
       never_or_end(given.never, given.never + given.never_count),
       begin(given.begin),
       end(given.end),
       alpha(given.alpha),
+      ctc_weight(given.ctc_weight),
+      length(model.cross ? given.source_length : 0),
       beam_size(given.beam_size),
       n_best(given.n_best),
       min_length(given.min_length),
@@ -109,6 +114,8 @@ void Sentence::ask(int64_t* newest, Rule* rules, float* values, int64_t* tokens)
         rule = {};
         rule.banned = options.never_or_end.data();
         rule.banned_count = banned;
+        rule.ctc_weight = options.ctc_weight;
+        rule.end = options.end;
         rule.count = each();
         rule.values = values + static_cast<size_t>(row) * rule.count;
         rule.indices = tokens + static_cast<size_t>(row) * rule.count;

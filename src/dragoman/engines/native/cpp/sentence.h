@@ -20,9 +20,11 @@ struct Hypothesis {
 struct Options {
     Options(const Model& model, const DragomanSentence& given);
 
+    std::vector<float> frames;
     std::vector<int64_t> source, prefix, never_or_end;  // the end, last, counts only before the minimum length
     int64_t begin, end;
-    double alpha;
+    double alpha, ctc_weight;
+    int length;  // ids of the source, or frames
     int beam_size, n_best, min_length, max_length, no_repeat_ngram, formula, end_at_limit;
     bool early;
 

@@ -182,6 +182,20 @@ inline Vec exponential(Vec x) {
     return p * (Vec)power;
 }
 
+// log(x) to 2 units in the last place (Cephes), of what is not above 0 minus infinity; NaN stays NaN.
+inline Vec logarithm(Vec x) {
+    const IntVec power = ((IntVec)x - 0x3F3504F3) >> 23;  // x = m * 2^power, m between sqrt(1/2) and sqrt(2)
+    const Vec m = (Vec)((IntVec)x - (power << 23)) - 1.0f, n = __builtin_convertvector(power, Vec);
+    Vec p = splat(7.0376836292e-2f);
+    for (const float next : {-1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
+                             -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f})
+        p = fused(p, m, splat(next));
+    p = fused(n, splat(-2.12194440e-4f), p * m * m * m) - 0.5f * m * m;
+    const Vec found = fused(n, splat(0.693359375f), m + p);
+    const Vec none = x == x ? splat(-INFINITY) : x;
+    return x >= splat(1.17549435e-38f) ? found : none;
+}
+
 // The error function, off by at most 1.5e-7 (Abramowitz and Stegun 7.1.26).
 inline Vec error_function(Vec x) {
     const Vec size = x < splat(0.0f) ? -x : x;

@@ -6,7 +6,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t CHUNK = size_t{1} << 16;  // numbers
@@ -39,7 +38,7 @@ Scratch::Scratch(const Model& m, int row_count, int reach_count, int thread_coun
 }
 
 Row Row::copy() const {
-    Row other{memory, sentence, {}};
+    Row other{memory, sentence, {}, said};
     other.past.reserve(past.size() + 8);  // it is about to grow
     other.past = past;
     return other;
@@ -147,11 +146,6 @@ Scratch& State::scratch(int threads) {
     return *scratch_;
 }
 
-float* State::logits(size_t count) {
-    if (logits_.size() < count) logits_.resize(count);
-    return logits_.data();
-}
-
 std::unique_ptr<State> run_start(const Model& m, const Sources& sources, int threads) {
     auto state = std::make_unique<State>(m);
     m.check_rows(sources.count);
@@ -160,10 +154,10 @@ std::unique_ptr<State> run_start(const Model& m, const Sources& sources, int thr
     int64_t total = 0;
     for (int i = 0; i < sources.count; ++i) {
         require(sources.lengths[i] >= 0, "a sentence has fewer than no tokens");
-        total += sources.lengths[i];
+        total += m.places(sources.lengths[i]);
     }
     m.check_rows(total + 1);
-    m.source.check(sources.ids, static_cast<size_t>(total));
+    if (!m.mels) m.source.check(sources.ids, static_cast<size_t>(total));
     const int rows = static_cast<int>(total) + 1;
     std::shared_ptr<const Memory> memory;
     m.encoding.run(rows, m.useful(rows, threads), [&](int some) { memory = encode(m, sources, some); });

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "ctc.h"
 #include "model.h"
 
 namespace dragoman {
@@ -33,6 +34,7 @@ struct Scratch {
 struct Memory {
     std::vector<int> first, tokens;  // of each sentence: its place and its size
     std::vector<float*> layers;      // of each decoder layer: [position][key_values]
+    std::vector<Packed> heard;       // of each sentence: see ctc.h; nothing where that is not read
     Arena arena{1 << 16};
 
     int longest() const;
@@ -54,6 +56,7 @@ struct Row {
     std::shared_ptr<const Memory> memory;  // null without an encoder
     int sentence = 0;
     std::vector<Place> past;
+    std::shared_ptr<const Prefix> said;  // where what is read off frames counts
 
     int length() const { return static_cast<int>(past.size()); }
     Row copy() const;
@@ -78,9 +81,14 @@ class State {
     // Makes room for the keys and values of one more step of each row; returns its block.
     const Block& grow();
     Scratch& scratch(int threads);
-    float* logits(size_t count);
+    float* logits(size_t count) { return numbers(logits_, count); }
+    float* shares(size_t count) { return numbers(shares_, count); }
 
   private:
+    static float* numbers(std::vector<float>& kept, size_t count) {
+        if (kept.size() < count) kept.resize(count);
+        return kept.data();
+    }
     void collect();
     int free_block();
     std::shared_ptr<float> room(size_t count);
@@ -90,7 +98,7 @@ class State {
     size_t limit_ = 64;          // of blocks, before those are freed that no row needs
     std::vector<int> free_;
     std::unique_ptr<Scratch> scratch_;
-    std::vector<float> logits_;
+    std::vector<float> logits_, shares_;
 };
 
 // What one row may emit, and where its best go.
@@ -100,7 +108,9 @@ struct Rule {
     std::vector<int64_t> also_banned;
     int64_t otherwise = -1;  // what is left where everything is forbidden
     int64_t only = -1;       // nothing but this
-    int count = 0;           // so many of the best
+    double ctc_weight = 0.0;
+    int64_t end = 0;  // what says that an output is over
+    int count = 0;    // so many of the best
     float* values = nullptr;
     int64_t* indices = nullptr;
 };
@@ -112,11 +122,14 @@ struct Step {
     const Rule* rules = nullptr;  // of each row, without `all`
 };
 
-// Sentences of so many ids each, one after the other, as a state; tokens out of the vocabulary are errors.
+// Sentences of so many ids each, one after the other, as a state; tokens out of the vocabulary are errors. Or sounds of
+// so many frames each.
 struct Sources {
     const int64_t* ids = nullptr;
+    std::vector<const float*> frames;
     const int32_t* lengths = nullptr;
     int count = 0;
+    bool read = false;  // off frames, too
 };
 
 // With up to so many threads: keys and values of the memory of some sentences, and one step of a state.

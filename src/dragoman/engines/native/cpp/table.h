@@ -62,8 +62,9 @@ void linear(const Packed& w, const Operand& a, int row_0, int row_1, int panel_0
 
 const Kernels* table(const char* name) {
     static const Kernels kernels = {
-        name,     HAS_BFLOAT16,       PANEL,        panel_bytes,     operand_bytes, pack,    prepare, linear,
-        norm_row, scale_and_add_rows, attend_heads, log_sum_exp_row, subtract_row,  top_row,
+        name,     HAS_BFLOAT16,       PANEL,        panel_bytes,     operand_bytes, pack,     prepare, linear,
+        norm_row, scale_and_add_rows, attend_heads, log_sum_exp_row, subtract_row,  gate_row, exp_row, mix_row,
+        top_row,
     };
     return &kernels;
 }

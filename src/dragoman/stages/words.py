@@ -45,7 +45,7 @@ def say(sentence: str) -> str:
 @cache
 def chinese() -> dict[str, str]:
     """Return all sentences in Chinese, by what they are in English."""
-    text = resources.files("dragoman.inspection").joinpath("chinese.toml").read_text(encoding="utf-8")
+    text = resources.files("dragoman.stages").joinpath("chinese.toml").read_text(encoding="utf-8")
     return {english: told for part in tomllib.loads(text).values() for english, told in part.items()}
 
 

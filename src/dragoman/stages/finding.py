@@ -12,22 +12,25 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from dragoman.inspection.capture import Call
-from dragoman.inspection.stage import Sides, Stage, make_stage
-from dragoman.inspection.words import say
 from dragoman.nn import (
     AttentionPositions,
     AttentionRecord,
     Decoder,
     Encoder,
     FeedForward,
+    FrameEmbedding,
     InputEmbedding,
     MultiHeadAttention,
     PostNorm,
     PreNorm,
     SinusoidalPositions,
+    Subsampling,
     TokenEmbedding,
 )
+from dragoman.stages.capture import Call
+from dragoman.stages.convolutions import convolution_stages, scaled_stage, subsampled_stages
+from dragoman.stages.stage import Sides, Stage, make_stage
+from dragoman.stages.words import say
 
 _ACTIVATIONS = {"relu": "max(0, x)", "gelu": "x · Φ(x)", "silu": "x / (1 + e⁻ˣ)"}
 
@@ -130,15 +133,30 @@ def _positions(scene: _Scene, call: Call) -> Iterator[Stage]:
         else:
             what = say("the row of each position: first all sin, then all cos of pos / 10000^(2i/d_model)")
     places = [say("position {place}").format(place=place) for place in range(len(scene.sides.pieces(length)))]
+    heard = isinstance(scene.model.get_submodule(home), FrameEmbedding)
+    if heard:
+        yield scaled_stage(call.given, scene.sides)
     yield make_stage(f"{home}.position_rows", ("1", length, "d_model"), rows, what, places)
-    yield scene.stage(call, "", call.gave, say("piece + position: the sum goes into the first layer"))
+    told = "vector + position: the sum goes into the first layer"
+    told = say(told) if heard else say("piece + position: the sum goes into the first layer")
+    yield scene.stage(call, "", call.gave, told)
 
 
 def _embedding(scene: _Scene, call: Call) -> Iterator[Stage]:
     # `InputEmbedding` itself adds only dropout, which is off; its kin of other systems may do more.
-    if type(call.module) is not InputEmbedding and isinstance(call.gave, Tensor):
+    if isinstance(call.module, FrameEmbedding):
+        yield from [] if call.module.positions is not None else [scaled_stage(call.gave, scene.sides)]
+    elif type(call.module) is not InputEmbedding and isinstance(call.gave, Tensor):
         kind = type(call.module).__name__
         yield scene.stage(call, "", call.gave, say("what {kind} gives to the first layer").format(kind=kind))
+
+
+def _convolution(scene: _Scene, call: Call) -> Iterator[Stage]:
+    return convolution_stages(call, scene.sides)
+
+
+def _subsampled(scene: _Scene, call: Call) -> Iterator[Stage]:
+    return subsampled_stages(call, scene.sides)
 
 
 def _attention(scene: _Scene, call: Call) -> Iterator[Stage]:
@@ -295,6 +313,8 @@ _BY_NAME: dict[str, Callable[[_Scene, Call], Iterator[Stage]]] = {
     "target_embedding": _embedding, "embedding": _embedding, "norm": _norm,
 }  # fmt: skip
 _BY_KIND: dict[type[nn.Module], Callable[[_Scene, Call], Iterator[Stage]]] = {
+    nn.Conv1d: _convolution,
+    Subsampling: _subsampled,
     MultiHeadAttention: _attention,
     FeedForward: _feed_forward,
     PreNorm: _residual,

@@ -69,6 +69,8 @@ class _Catcher:
         while self._open[-1][1] is not module:
             self._open.pop()
         path, _module, given = self._open.pop()
+        if isinstance(gave, tuple) and gave:  # what it computed comes first
+            gave = gave[0]
         if isinstance(gave, Tensor):
             record = self._record if isinstance(module, MultiHeadAttention) else None
             self.calls.append(Call(path, module, given, gave, record))

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Int
-from torch import Tensor
-
-from dragoman.inspection.stage import Stage, make_stage
-from dragoman.inspection.words import say
 from dragoman.nn import causal_mask, combine_masks, key_mask
 from dragoman.sequences import length_mask
+from dragoman.stages.stage import Stage, make_stage
+from dragoman.stages.words import say
 
 PAD_PIECE = "<pad>"
 
 
 def mask_stages(
-    source: Int[Tensor, "1 src"],
-    inputs: Int[Tensor, "1 tgt"],
     pieces: tuple[Sequence[str], Sequence[str]],
     *,
     padding: int = 2,
@@ -25,20 +20,17 @@ def mask_stages(
     """Return `masks.padding`, `masks.causal` and `masks.combined`, as far as the model has such sides.
 
     Args:
-        source: framed ids; no column if there is no encoder.
-        inputs: what the decoder is given; no column if there is no decoder.
-        pieces: what stands at the positions of each.
+        pieces: what stands at the positions of encoder and decoder; nothing where there is none.
         padding: how many positions longer the longest text of the imagined batch is.
     """
     stages = []
-    sides = zip((source, inputs), pieces, ("src", "tgt"), strict=True)
     (of_keys, of_source, src), (own, of_inputs, tgt) = (
         (
-            key_mask(length_mask([ids.shape[1]], ids.shape[1] + padding)),
+            key_mask(length_mask([len(names)], len(names) + padding)),
             [*names, *[PAD_PIECE] * padding],
             f"{length}+{padding}",
         )
-        for ids, names, length in sides
+        for names, length in zip(pieces, ("src", "tgt"), strict=True)
     )
     if of_source != [PAD_PIECE] * padding:
         what = say("padding mask: beside a longer text {padding} <pad> fill the row, hidden from every query").format(
@@ -46,7 +38,7 @@ def mask_stages(
         )
         stages.append(make_stage("masks.padding", ("1", "1", "1", src), of_keys, what, (), of_source))
     if of_inputs != [PAD_PIECE] * padding:
-        causal = causal_mask(inputs.shape[1] + padding)
+        causal = causal_mask(len(pieces[1]) + padding)
         combined = combine_masks(own, causal)
         assert combined is not None
         square = ("1", "1", tgt, tgt)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from dragoman.inspection.words import reads_writes, shown
+from dragoman.stages.words import reads_writes, shown
 
 _LAYER = re.compile(r"\.layers\.(\d+)\b")
 
@@ -131,6 +131,7 @@ class Sides:
         target: the pieces that the decoder is given.
         entries: gives the pieces of some ids of the vocabulary that is written.
         writes: what the decoder writes, or should write, at each of these positions.
+        others: what stands at the positions of other lengths, by their names: frames of a sound.
     """
 
     family: str
@@ -138,6 +139,7 @@ class Sides:
     target: tuple[str, ...] = ()
     entries: Callable[[Sequence[int]], Sequence[str]] | None = None
     writes: tuple[str, ...] = ()
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def length(self, path: str) -> str:
         """Return the name of the length of what stands at this path: `src` or `tgt`."""
@@ -146,7 +148,7 @@ class Sides:
 
     def pieces(self, length: str) -> tuple[str, ...]:
         """Return what stands at the positions of the side whose length has this name."""
-        return self.source if length == "src" else self.target
+        return self.others.get(length, self.source if length == "src" else self.target)
 
     def vocabulary(self, path: str) -> str:
         """Return the name of the size of the vocabulary that this part uses."""
