@@ -74,6 +74,22 @@ def read_audio(
     return Waveform(sound, rate)
 
 
+def length_of(path: str | Path) -> float:
+    """Return how many seconds of sound a file has, as its header tells.
+
+    Raises:
+        DataError: there is no such file, it is no sound, or its header does not know.
+        ConfigError: the package soundfile is not installed.
+    """
+    file = str(path)
+    with _opened(path, file) as data:
+        _check_whole(data, file)
+        with _sound(data, file) as sound:
+            if not 0 <= sound.frames < 1 << 40 or not RATES[0] <= sound.samplerate <= RATES[1]:
+                raise DataError("the length of the sound is not known", file=file, expected=KINDS)
+            return sound.frames / sound.samplerate
+
+
 def _opened(source: str | Path | bytes, file: str) -> io.BufferedIOBase:
     if isinstance(source, bytes):
         if not source:
@@ -117,13 +133,7 @@ def _read(
 ) -> tuple[Float32[np.ndarray, " time"], int]:
     """The samples of a part, and their rate."""
     soundfile = check_installed()
-    unreadable = DataError("this is no sound that can be read", file=file, expected=KINDS)
-    try:
-        # Without its name: libsndfile would take a .raw file for samples without a header.
-        sound = soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
-    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
-        raise unreadable from error
-    with sound:
+    with _sound(data, file) as sound:
         rate = sound.samplerate
         if not RATES[0] <= rate <= RATES[1] or sound.channels < 1:
             found = f"{rate} Hz, {sound.channels} channels"
@@ -162,6 +172,16 @@ def check_installed() -> Any:
         hint = "pip install 'dragoman[audio]'"
         raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
     return soundfile
+
+
+def _sound(data: io.BufferedIOBase, file: str) -> Any:
+    """An open file of sound."""
+    soundfile = check_installed()
+    try:
+        # Without its name: libsndfile would take a .raw file for samples without a header.
+        return soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
+    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise DataError("this is no sound that can be read", file=file, expected=KINDS) from error
 
 
 def _bounds(sound: Any, file: str, start: float, end: float | None, most: int) -> tuple[int, int, bool]:
