@@ -23,7 +23,7 @@ RUN python -m venv /dragoman \
 COPY LICENSE README.md hatch_build.py pyproject.toml ./
 COPY src src
 # A machine whose compiler fails would get a wheel without the engine: then there is no image.
-RUN /dragoman/bin/pip install --no-cache-dir --constraint constraints.txt ".[serve]" \
+RUN /dragoman/bin/pip install --no-cache-dir --constraint constraints.txt ".[serve,audio]" \
     && cd / \
     && /dragoman/bin/python -c "from dragoman.engines.native import load_library as load; print(load().kernels)"
 

@@ -25,14 +25,20 @@ def find_browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def launch(playwright: Playwright, program: str) -> Browser:
+def launch(playwright: Playwright, program: str, *flags: str) -> Browser:
     # Neither a sandbox nor much shared memory is there in a container.
-    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    args = ["--no-sandbox", "--disable-dev-shm-usage", *flags]
+    return playwright.chromium.launch(executable_path=program, args=args)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One for each file of tests: one that lived on would keep its event loop running."""
+    yield from started()
+
+
+def started(*flags: str) -> Iterator[Browser]:
+    """A browser with these flags, until it is closed; skips the test where there is none."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: no browser can be driven"
     )
@@ -41,7 +47,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("there is no Chromium on this machine")
     sync_api.expect.set_options(timeout=20_000)
     with sync_api.sync_playwright() as playwright:
-        browser = launch(playwright, program)
+        browser = launch(playwright, program, *flags)
         yield browser
         browser.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import wave
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from dragoman.audio import FrontEnd, Waveform
 from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
 from dragoman.models import build_model, save_pretrained
-from dragoman.models.description import save_tokenizers
+from dragoman.models.description import Languages, save_tokenizers
 from dragoman.text import TokenizerPair
 from dragoman.text.vocabulary import Vocabulary
 from dragoman.translation import Translator
@@ -33,11 +34,18 @@ def speak(words: list[str], random: np.random.Generator, rate: int = RATE, noise
 
 def write_wav(path: Path, sound: np.ndarray, rate: int = RATE, channels: int = 1) -> None:
     """Write a sound as 16 bits."""
-    with wave.open(str(path), "wb") as file:
+    path.write_bytes(wav_bytes(sound, rate, channels))
+
+
+def wav_bytes(sound: np.ndarray, rate: int = RATE, channels: int = 1) -> bytes:
+    """Return a sound as a file of 16 bits."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
         file.setnchannels(channels)
         file.setsampwidth(2)
         file.setframerate(rate)
         file.writeframes((np.asarray(sound) * 32767).clip(-32768, 32767).astype("<i2").tobytes())
+    return out.getvalue()
 
 
 def write_spoken(folder: Path, name: str, count: int, seed: int = 0, most: int = 3) -> tuple[Path, Path]:
@@ -76,9 +84,10 @@ def listener(**sizes: object) -> Translator:
     return Translator([build_model(config).eval()], tokenizers, DecodingConfig(max_length=5), precision="float32")
 
 
-def saved_listener(folder: Path, **sizes: object) -> Path:
-    """The directory of such a model."""
+def saved_listener(folder: Path, *, language: str | None = None, **sizes: object) -> Path:
+    """The directory of such a model, of what is said in a language."""
     tokenizers, config = _parts(sizes)
-    save_pretrained(folder, build_model(config), config, DecodingConfig(max_length=5))
+    decoding, languages = DecodingConfig(min_length=1, max_length=5), Languages(source=language, target=language)
+    save_pretrained(folder, build_model(config), config, decoding, languages)
     save_tokenizers(folder, tokenizers)
     return folder

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dragoman.runs import pack as pack
     from dragoman.runs import plot as plot
     from dragoman.runs import push as push
+    from dragoman.runs import quantize as quantize
     from dragoman.serving import serve as serve
     from dragoman.studies import compare as compare
     from dragoman.studies import complete as complete
@@ -74,7 +75,7 @@ __all__, _name, _ = lazy_names(
         "inspection": ("Trace", "draw_trace", "explain", "explain_config"),
         "inspector": ("inspect",),
         "models": ("build_model", "load_pretrained", "save_pretrained"),
-        "runs": ("bundle", "pack", "plot", "push"),
+        "runs": ("bundle", "pack", "plot", "push", "quantize"),
         "serving": ("serve",),
         "studies": (
             "compare", "complete", "evaluate", "evaluate_outputs", "fill", "measure", "score", "synthesize",

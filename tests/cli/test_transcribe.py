@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.audio import FrontEnd, Waveform
+from dragoman.audio import FrontEnd, Recording, Waveform
 from dragoman.bulk import translate_file
 from dragoman.cli import main
 from dragoman.config import AudioConfig, DecodingConfig, ModelConfig
@@ -129,6 +129,35 @@ def test_lists_are_judged_tuned_and_scored(
     status, out, _ = run(monkeypatch, capfd, "score", str(model), "--source", listing, "--target", said)
     assert status == 0
     assert len(out.splitlines()) == 5
+
+
+def test_lists_break_scores_down_by_seconds_and_two_systems_are_compared(
+    model: Path, spoken: tuple[Path, Path], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    listing, said = spoken
+    result = dragoman.evaluate(model, listing, said, metrics=["exact"], bootstrap=0, breakdown=True)
+    assert result.breakdown is not None
+    seconds = [one.read().seconds for one in named_recordings(listing)]
+    assert result.breakdown.length_unit == "seconds"
+    edges = [float(edge) for one in result.breakdown.by_length for edge in one.label.split("-")]
+    assert (edges[0], edges[-1]) == (round(min(seconds), 1), round(max(seconds), 1))
+    assert sum(one.lines for one in result.breakdown.by_length) == 5
+    (tmp_path / "one.txt").write_text("".join(f"{line}\n" for line in result.hypotheses))
+    options = ("--reference", str(said), "--source", str(listing), "--breakdown", "--worst", "2", "--metric", "exact")
+    status, out, _ = run(monkeypatch, capfd, "compare", str(tmp_path / "one.txt"), str(said), *options, "--json")
+    assert status == 0
+    told = json.loads(out)["breakdown"]
+    assert (told["length_of"], told["length_unit"]) == ("source", "seconds")
+    assert run(monkeypatch, capfd, "compare", str(tmp_path / "one.txt"), str(said), *options)[0] == 0
+    outside = dragoman.evaluate_outputs(said, said, listing, metrics=["exact"], bootstrap=0, breakdown=True)
+    assert outside.breakdown is not None
+    assert [one.label for one in outside.breakdown.by_length] == [one.label for one in result.breakdown.by_length]
+    # Parts of recordings are as long as they are told, and texts are counted in words as ever.
+    assert Recording.of_line(f"{listing.parent / 'one0.wav'}\t0.1\t0.3").seconds == pytest.approx(0.2)
+    texts = dragoman.evaluate_outputs(said, said, said, metrics=["exact"], bootstrap=0, breakdown=True)
+    assert texts.breakdown is not None
+    assert texts.breakdown.length_unit != "seconds"
 
 
 def test_texts_and_sounds_are_told_apart(

@@ -11,6 +11,7 @@ from schemathesis import GenerationMode
 from served import Served
 
 CASES = 35  # of each path that takes a body
+SOUNDS = ("POST /v1/transcribe", "POST /v1/audio/transcriptions")
 
 
 def operations(service: Served) -> list:
@@ -19,10 +20,12 @@ def operations(service: Served) -> list:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_no_request_is_a_fault(service: Served, mode: GenerationMode) -> None:
+def test_no_request_is_a_fault(service: Served, hearing: Served, mode: GenerationMode) -> None:
     known = {operation.label for operation in operations(service)}
-    assert {"POST /v1/translate", "POST /translate", "POST /v1/translate/stream"} <= known
-    for operation in operations(service):
+    assert {"POST /v1/translate", "POST /translate", "POST /v1/translate/stream", *SOUNDS} <= known
+    asked = [one for one in operations(service) if one.label not in SOUNDS]
+    asked += [one for one in operations(hearing) if one.label in SOUNDS]
+    for operation in asked:
         most = CASES if operation.body else 5
         if mode is GenerationMode.NEGATIVE:
             most = CASES // 2

@@ -62,6 +62,19 @@ class Recording:
         """Return the line that names it."""
         return self.path if self.end is None else f"{self.path}\t{self.start:g}\t{self.end:g}"
 
+    @property
+    def seconds(self) -> float:
+        """How long it takes to hear, by the header of its file.
+
+        Raises:
+            DataError: there is no such file, or it is no sound.
+        """
+        if self.end is not None:
+            return self.end - self.start
+        from dragoman.audio.reading import length_of
+
+        return max(0.0, length_of(Path(self.path)) - self.start)
+
     def read(self, sample_rate: int | None = None, *, limit_seconds: float = 3600.0) -> Waveform:
         """Return the sound, resampled to a rate if one is given.
 

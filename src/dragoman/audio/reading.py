@@ -32,6 +32,10 @@ BLOCK, MOST_SAMPLES = 1 << 20, 1 << 27
 UNKNOWN = 0x7FFF_0000
 
 
+class TooLongError(DataError):
+    """A sound is longer than was allowed."""
+
+
 def read_audio(
     source: str | Path | bytes,
     *,
@@ -39,6 +43,7 @@ def read_audio(
     start: float = 0.0,
     end: float | None = None,
     limit_seconds: float = 3600.0,
+    limit_samples: int = MOST_SAMPLES,
 ) -> Waveform:
     """Return a sound, or the part of it between two times, as one channel: the mean of its channels.
 
@@ -48,10 +53,12 @@ def read_audio(
         start: where the part begins, in seconds.
         end: where it ends; None, or later than the sound: with the sound.
         limit_seconds: a longer part is refused.
+        limit_samples: likewise, before it is resampled: bounds the memory.
 
     Raises:
-        DataError: there is no such file, it is no sound, is damaged, empty or too long, a sample is no number, or the
-            part lies outside it.
+        DataError: there is no such file, it is no sound, is damaged or empty, a sample is no number, or the part lies
+            outside it.
+        TooLongError: it is too long.
         ConfigError: the package soundfile is not installed.
     """
     file = "sound" if isinstance(source, bytes) else str(source)
@@ -59,12 +66,28 @@ def read_audio(
         raise DataError("no part of a sound", file=file, expected="0 <= start < end", found=f"{start} to {end}")
     with _opened(source, file) as data:
         _check_whole(data, file)
-        samples, rate = _read(data, file, start, end, limit_seconds)
+        samples, rate = _read(data, file, start, end, (limit_seconds, limit_samples))
     sound = torch.from_numpy(samples)
     if sample_rate is not None and sample_rate != rate:
         # A filter may pass the ends of the scale a little.
         return Waveform(resample(sound, rate, sample_rate).clamp_(-1, 1), sample_rate)
     return Waveform(sound, rate)
+
+
+def length_of(path: str | Path) -> float:
+    """Return how many seconds of sound a file has, as its header tells.
+
+    Raises:
+        DataError: there is no such file, it is no sound, or its header does not know.
+        ConfigError: the package soundfile is not installed.
+    """
+    file = str(path)
+    with _opened(path, file) as data:
+        _check_whole(data, file)
+        with _sound(data, file) as sound:
+            if not 0 <= sound.frames < 1 << 40 or not RATES[0] <= sound.samplerate <= RATES[1]:
+                raise DataError("the length of the sound is not known", file=file, expected=KINDS)
+            return sound.frames / sound.samplerate
 
 
 def _opened(source: str | Path | bytes, file: str) -> io.BufferedIOBase:
@@ -106,27 +129,17 @@ def _check_whole(data: io.BufferedIOBase, file: str) -> None:
 
 
 def _read(
-    data: io.BufferedIOBase, file: str, start: float, end: float | None, limit: float
+    data: io.BufferedIOBase, file: str, start: float, end: float | None, limits: tuple[float, int]
 ) -> tuple[Float32[np.ndarray, " time"], int]:
     """The samples of a part, and their rate."""
-    try:
-        import soundfile
-    except (ImportError, OSError) as error:
-        hint = "pip install 'dragoman[audio]'"
-        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
-    unreadable = DataError("this is no sound that can be read", file=file, expected=KINDS)
-    try:
-        # Without its name: libsndfile would take a .raw file for samples without a header.
-        sound = soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
-    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
-        raise unreadable from error
-    with sound:
+    soundfile = check_installed()
+    with _sound(data, file) as sound:
         rate = sound.samplerate
         if not RATES[0] <= rate <= RATES[1] or sound.channels < 1:
             found = f"{rate} Hz, {sound.channels} channels"
             raise DataError("the sound is of an impossible kind", file=file, expected="1 to 768 kHz", found=found)
-        first, last, known = _bounds(sound, file, start, end, limit)
-        most = math.floor(min(limit * rate, MOST_SAMPLES))
+        most = math.floor(min(limits[0] * rate, limits[1]))
+        first, last, known = _bounds(sound, file, start, end, most)
         try:
             if first:
                 sound.seek(first)
@@ -147,7 +160,31 @@ def _read(
     return np.concatenate(blocks), rate
 
 
-def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float) -> tuple[int, int, bool]:
+def check_installed() -> Any:
+    """Return the package that reads sounds.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import soundfile
+    except (ImportError, OSError) as error:
+        hint = "pip install 'dragoman[audio]'"
+        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
+    return soundfile
+
+
+def _sound(data: io.BufferedIOBase, file: str) -> Any:
+    """An open file of sound."""
+    soundfile = check_installed()
+    try:
+        # Without its name: libsndfile would take a .raw file for samples without a header.
+        return soundfile.SoundFile(_Nameless(data))  # pyrefly: ignore[bad-argument-type]
+    except (soundfile.LibsndfileError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise DataError("this is no sound that can be read", file=file, expected=KINDS) from error
+
+
+def _bounds(sound: Any, file: str, start: float, end: float | None, most: int) -> tuple[int, int, bool]:
     """First sample, the one after the last, and whether the header knows how many there are."""
     rate, total = sound.samplerate, sound.frames
     known = 0 <= total < 1 << 40
@@ -157,14 +194,14 @@ def _bounds(sound: Any, file: str, start: float, end: float | None, limit: float
         raise DataError("the part lies outside the sound", file=file, expected=expected, found=f"{start:g} s")
     asked = 1 << 40 if end is None else round(end * rate)
     last = min(total, asked) if known else asked
-    if known and last - first > min(limit * rate, MOST_SAMPLES):
-        raise _too_long(file, min(limit, MOST_SAMPLES / rate), (last - first) / rate)
+    if known and last - first > most:
+        raise _too_long(file, most / rate, (last - first) / rate)
     return first, last, known
 
 
-def _too_long(file: str, limit: float, found: float | None) -> DataError:
+def _too_long(file: str, limit: float, found: float | None) -> TooLongError:
     length = "more" if found is None else f"{found:,.0f} s"
-    return DataError("the sound is too long", file=file, expected=f"{limit:,.0f} s at most", found=length)
+    return TooLongError("the sound is too long", file=file, expected=f"{limit:,.0f} s at most", found=length)
 
 
 def _blocks(sound: Any, wanted: int) -> Iterator[Float32[np.ndarray, "time channels"]]:

@@ -15,7 +15,7 @@ import typer
 
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
-from dragoman.cli.exporting import bundle, export, pack, push
+from dragoman.cli.exporting import bundle, export, pack, push, quantize
 from dragoman.cli.importing import import_model
 from dragoman.cli.inspecting import inspect
 from dragoman.cli.judging import compare, evaluate, info
@@ -28,7 +28,7 @@ from dragoman.cli.verb import Verb
 
 VERBS = (
     train, prepare, translate, transcribe, evaluate, compare, tune, remember, synthesize, score, complete, explain,
-    inspect, average, merge, info, plot, bundle, import_model, export, pack, push, settings, serve, demo,
+    inspect, average, merge, info, plot, bundle, import_model, export, pack, push, quantize, settings, serve, demo,
 )  # fmt: skip
 
 

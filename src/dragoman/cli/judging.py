@@ -113,7 +113,9 @@ def compare(
     first: Annotated[Path, typer.Argument(help="Outputs of one system.", metavar="FIRST")],
     second: Annotated[Path, typer.Argument(help="Outputs of another.", metavar="SECOND")],
     reference: Annotated[Path, typer.Option(help="Reference lines.", metavar="FILE")],
-    source: Annotated[Path | None, typer.Option(help="Source lines, for --breakdown.", metavar="FILE")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Source lines or recordings, for --breakdown.", metavar="FILE")
+    ] = None,
     metric: OneMetric = None,
     breakdown: Breakdown = False,
     worst: Annotated[
@@ -132,6 +134,7 @@ def compare(
     from dragoman.evaluation.fitting import resolved
     from dragoman.evaluation.report import comparison_report, contrast_tables, leads_text
     from dragoman.studies.judge import check_outputs
+    from dragoman.studies.listening import seconds_of
     from dragoman.text import guess_language, read_texts
 
     check_writable(report, [first, second, reference, source], "--report")
@@ -147,7 +150,8 @@ def compare(
     result = run_comparison(one, other, right, how)
     parts = None
     if breakdown or worst or report is not None:
-        parts = contrast(one, other, right, sources, how, count=worst)
+        seconds = None if source is None else seconds_of(source, sources or [])
+        parts = contrast(one, other, right, sources, how, seconds=seconds, count=worst)
     if report is not None and parts is not None:
         with naming(report):
             report.write_text(comparison_report(result, parts), encoding="utf-8", newline="\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Int8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -27,6 +27,7 @@ from dragoman.models.blueprint import (
     Stack,
     halves,
 )
+from dragoman.models.quantised import LARGEST, quantise
 from dragoman.models.reading import read_blueprint
 from dragoman.nn import AttentionPositions, CausalLM, DecoderCache, StepCache, Transformer, scaled_dot_product_attention
 from dragoman.nn.cache import FixedCache, GrowingCache, LayerCache
@@ -35,7 +36,6 @@ from dragoman.sequences import SourceBatch
 
 PRECISIONS = ("float32", "int8")
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-LARGEST, NOTHING = 127, 1e-30
 
 Linear = Callable[[Tensor], Tensor]
 
@@ -166,7 +166,7 @@ def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
     """Pack the weights of a linear map over the last dimension; return the map."""
     bias = matrix.bias
     if precision == "int8":
-        weight, scale = quantised(matrix.weight)
+        weight, scale = quantise(matrix.weight)
         weight = F.pad(weight, (0, _short_of_four(weight))).t()
         return lambda x: _int8_product(x, weight, scale[:, 0], bias)
     try:
@@ -176,13 +176,6 @@ def pack(matrix: Matrix[Tensor], precision: str) -> Linear:
     except (AttributeError, RuntimeError):
         return lambda x: F.linear(x, matrix.weight, bias)
     return lambda x: pointwise(x, packed, bias, "none", [], "")
-
-
-def quantised(x: Float[Tensor, "rows columns"]) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, "rows 1"]]:
-    """Return each row as bytes from -127 to 127, and the factors that give the rows back, nearly."""
-    most = x.abs().amax(-1, keepdim=True)
-    factor = torch.where(most > NOTHING, LARGEST / most, 0.0)
-    return (x * factor).round().to(torch.int8), most / LARGEST
 
 
 def _short_of_four(rows: Tensor) -> int:
@@ -204,7 +197,7 @@ def multiplies_bytes() -> bool:
 
 def _int8_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     rows = x.flatten(0, -2)
-    values, row_scale = quantised(rows)
+    values, row_scale = quantise(rows)
     if short := _short_of_four(rows):
         values = F.pad(values, (0, short))
     # Both ways give the exact sums.

@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman.errors import DataError
 from dragoman.evaluation.faults import ErrorKinds, Faults, find_faults
-from dragoman.evaluation.groups import LineGroup, group_by_length, group_by_unknown
+from dragoman.evaluation.groups import LineGroup, group_by_length, group_by_seconds, group_by_unknown
 from dragoman.evaluation.metrics import Measurement, Metric, ignore_case, measure
 from dragoman.evaluation.references import References, reference_lists
 from dragoman.evaluation.resampling import bootstrap_sums
@@ -46,7 +46,7 @@ class Breakdown:
 
     Attributes:
         length_of: whose length groups the lines: "source", or "reference" where sources are not known.
-        length_unit: "words" or "characters".
+        length_unit: "words" or "characters"; "seconds" of sounds.
         by_length: groups of about equal size, shortest first.
         by_unknown: by pieces of the source that the model's vocabulary lacks; empty where that is not known.
         frequencies_of: where words were counted: "training targets" or "references".
@@ -83,6 +83,7 @@ def break_down(
     references: References,
     sources: Sequence[str] | None = None,
     *,
+    seconds: Sequence[float] | None = None,
     metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     frequencies: Mapping[str, int] | None = None,
     unknown: Sequence[int] | None = None,
@@ -98,6 +99,7 @@ def break_down(
         hypotheses: one line for each item.
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated: groups lines by its length, and shows copies.
+        seconds: of sources that are sounds, how long each is.
         metrics: `Metric`s, or names from `METRICS`; words ignore case where all of these do.
         frequencies: how often each word (as `count_words` takes lines apart) stands in the training targets.
         unknown: for each item how many pieces of its source the model's vocabulary lacks.
@@ -120,7 +122,7 @@ def break_down(
     def scored(groups: Sequence[LineGroup]) -> tuple[GroupScore, ...]:
         return tuple(_score_group(group, measured, lists, bootstrap, seed, confidence) for group in groups)
 
-    unit, groups = length_groups(lists, sources)
+    unit, groups = length_groups(lists, sources, seconds)
     return Breakdown(
         length_of="reference" if sources is None else "source",
         length_unit=unit,
@@ -133,7 +135,9 @@ def break_down(
     )
 
 
-def length_groups(references: Sequence[tuple[str, ...]], sources: Sequence[str] | None) -> tuple[str, list[LineGroup]]:
+def length_groups(
+    references: Sequence[tuple[str, ...]], sources: Sequence[str] | None, seconds: Sequence[float] | None = None
+) -> tuple[str, list[LineGroup]]:
     """Return unit and groups by the length of the sources, or of the first references where there are none.
 
     Raises:
@@ -143,7 +147,7 @@ def length_groups(references: Sequence[tuple[str, ...]], sources: Sequence[str] 
         return group_by_length([alternatives[0] for alternatives in references])
     if len(sources) != len(references):
         raise DataError("sources and references differ in number", expected=len(references), found=len(sources))
-    return group_by_length(sources)
+    return group_by_length(sources) if seconds is None else group_by_seconds(seconds)
 
 
 def rows_of(measured: Measurement, group: LineGroup) -> Measurement:

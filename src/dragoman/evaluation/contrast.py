@@ -49,7 +49,7 @@ class Contrast:
 
     Attributes:
         length_of: whose length groups the lines: "source", or "reference" where sources are not known.
-        length_unit: "words" or "characters".
+        length_unit: "words" or "characters"; "seconds" of sounds.
         by_length: label of each group, shortest first, and the paired tests on its lines; of NaN where all references
             are blank and the metric has nothing to measure.
         frequencies_of: where words were counted: "training targets" or "references".
@@ -92,6 +92,7 @@ def contrast(
     sources: Sequence[str] | None = None,
     metric: Metric | str = AUTO,
     *,
+    seconds: Sequence[float] | None = None,
     count: int = 5,
     frequencies: Mapping[str, int] | None = None,
     samples: int = 1000,
@@ -108,6 +109,7 @@ def contrast(
         references: for each item one line, or a sequence of alternatives.
         sources: what was translated.
         metric: as for `compare`; single sentences are judged as by `worst_sentences`.
+        seconds: of sources that are sounds, how long each is.
         count: how many sentences of either kind.
         frequencies: as for `break_down`.
         samples: resampled test sets, and random exchanges.
@@ -122,7 +124,7 @@ def contrast(
     lists, _ = (reference_lists(lines, references) for lines in both)
     metric = resolved(metric, lists)[0]
     a, b = (measure(metric, lines, lists) for lines in both)
-    unit, groups = length_groups(lists, sources)
+    unit, groups = length_groups(lists, sources, seconds)
     how: dict[str, Any] = {"samples": samples, "seed": seed, "confidence": confidence}
     tests = [(one, compare_measured(metric.name, rows_of(a, one), rows_of(b, one), **how)) for one in groups]
     words = (word_classes(lines, lists, frequencies=frequencies, lowercase=metric.lowercase) for lines in both)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.evaluation.words import split_words
@@ -23,6 +23,11 @@ class LineGroup:
     rows: tuple[int, ...]
 
 
+def group_by_seconds(seconds: Sequence[float]) -> tuple[str, list[LineGroup]]:
+    """Return the unit of length and groups as `group_by_length` does, of sounds: tenths of seconds are told apart."""
+    return "seconds", _groups([round(10 * one) for one in seconds], lambda count: f"{count / 10:.1f}")
+
+
 def group_by_length(texts: Sequence[str]) -> tuple[str, list[LineGroup]]:
     """Return the unit of length ("words", "characters") and at most `GROUPS` groups of about as many lines each.
 
@@ -32,14 +37,18 @@ def group_by_length(texts: Sequence[str]) -> tuple[str, list[LineGroup]]:
     unit = "words"
     if 2 * sum(count <= 1 for count in counts) > len(counts):
         counts, unit = [len("".join(text.split())) for text in texts], "characters"
+    return unit, _groups(counts, str)
+
+
+def _groups(counts: Sequence[int], told: Callable[[int], str]) -> list[LineGroup]:
     ranked = sorted(counts)
     edges = sorted({ranked[min(len(ranked) * part // GROUPS, len(ranked) - 1)] for part in range(1, GROUPS)})
     groups = []
     for low, high in zip([ranked[0], *(edge + 1 for edge in edges)], [*edges, ranked[-1]], strict=True):
         rows = tuple(row for row, count in enumerate(counts) if low <= count <= high)
         if rows:
-            groups.append(LineGroup(f"{low}" if low == high else f"{low}-{high}", rows))
-    return unit, groups
+            groups.append(LineGroup(told(low) if low == high else f"{told(low)}-{told(high)}", rows))
+    return groups
 
 
 def group_by_unknown(unknown: Sequence[int]) -> list[LineGroup]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from dragoman.errors import DataError, ModelError
 from dragoman.importing.weights import NO_LOGIT
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
-from dragoman.text.tokenizer import SPECIALS
+from dragoman.text.tokenizer import SPECIALS, SURROGATE
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def tokens_of(tree: Mapping[str, Any], file: Path, size: int | None = None) -> d
             raise DataError(
                 "two tokens have the same id", file=file, found=f"{number}: {found[number]!r} and {token!r}"[:160]
             )
-        if not token or any("\ud800" <= one <= "\udfff" for one in token):
+        if not token or SURROGATE.search(token):
             raise DataError("a token is no text", file=file, found=repr(token)[:80])
         found[number] = token
     return found

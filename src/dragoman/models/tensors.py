@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dragoman.errors import ModelError
 from dragoman.files import check_filled, opened, parse_json, size_of, unquoted, write_bytes
+from dragoman.models.quantised import as_numbers
 from dragoman.models.stored import MAX_HEADER_BYTES, MAX_TENSORS
 from dragoman.models.sums import check_pieces, with_sum
 
@@ -67,7 +68,8 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError) as error:
         raise ModelError("not a valid safetensors file", file=path, found=error) from error
     del data
-    tensors = {name: found.pop(name).clone() for name in list(found)}  # in memory as PyTorch aligns it
+    # In memory as PyTorch aligns it.
+    tensors = as_numbers({name: found.pop(name).clone() for name in list(found)}, path)
     names = set(tensors)
     for alias, name in parse_json(metadata.get("aliases", "{}").encode(), path).items():
         if not isinstance(name, str) or name not in names or alias in names:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dragoman.runs.history import History as History
     from dragoman.runs.history import read_history as read_history
     from dragoman.runs.pushing import push as push
+    from dragoman.runs.quantizing import quantize as quantize
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -22,5 +23,6 @@ __all__, __getattr__, __dir__ = lazy_names(
         "curves": ("plot",),
         "history": ("History", "read_history"),
         "pushing": ("push",),
+        "quantizing": ("quantize",),
     },
 )

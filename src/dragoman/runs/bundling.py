@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,12 +82,10 @@ def bundle(model: str | Path, out: str | Path) -> Bundle:
     """
     source, out = as_directory(Path(model)), Path(out)
     check_new(out)
-    names = [*needed_files(source), *(name for name in (CARD, *_PICTURES) if (source / name).exists())]
+    names = given_away(source)
     with prepared(out) as made:
-        for name in names:
-            with opened(source / name) as file, (made / name).open("xb") as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
-        _try(made)
+        copy_files(source, names, made)
+        try_model(made)
         put(made, out)
     return Bundle(out, {name: (out / name).stat().st_size for name in names})
 
@@ -114,13 +113,33 @@ def pack(model: str | Path, out: str | Path) -> Bundle:
     with prepared(out) as folder:
         made = folder / out.name
         write_archive(made, {name: source / name for name in names})
-        _try(unpacked(made))
+        try_model(unpacked(made))
         os.rename(made, out)
     return Bundle(out, {name: (source / name).stat().st_size for name in names})
 
 
-def _try(directory: Path) -> None:
-    """The model opens, and translates a line if it is one that translates, or a second of silence if it listens."""
+def given_away(source: Path) -> list[str]:
+    """Return the names of the files that somebody gets who is given a model: what it needs, and its card.
+
+    Raises:
+        ModelError: there is no model.
+    """
+    return [*needed_files(source), *(name for name in (CARD, *_PICTURES) if (source / name).exists())]
+
+
+def copy_files(source: Path, names: Sequence[str], made: Path) -> None:
+    """Copy files of a directory into another one, in which there are none of these names."""
+    for name in names:
+        with opened(source / name) as file, (made / name).open("xb") as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
+
+
+def try_model(directory: Path) -> None:
+    """Open a model, and translate a line if it is one that translates, or a second of silence if it listens.
+
+    Raises:
+        DragomanError: it cannot be done.
+    """
     if family_of(directory) == "transformer":
         translator = Translator.from_pretrained(directory)
         sound = translator.tokenizers.sound

@@ -14,19 +14,18 @@ from starlette.exceptions import HTTPException
 
 from dragoman.serving.context import Context
 from dragoman.serving.deepl import add_deepl
-from dragoman.serving.documents import Documents
 from dragoman.serving.errors import answer_of
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.guard import Guard
 from dragoman.serving.inspector import add_inspector
-from dragoman.serving.keys import Keys
 from dragoman.serving.libretranslate import add_libretranslate
-from dragoman.serving.metrics import MEDIA_TYPE, Metrics
+from dragoman.serving.metrics import MEDIA_TYPE
+from dragoman.serving.openai import add_openai
 from dragoman.serving.own import add_own
 from dragoman.serving.pages import INSPECTOR, TRANSLATION, page_files
 from dragoman.serving.registry import Registry
-from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings, make_settings
+from dragoman.serving.sounds import add_sounds
 from dragoman.serving.traces import Directories, Served
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     entries = (*make_settings(None, {"models": [{"path": path} for path in models]}).models, *settings.models)
     settings = settings.model_copy(update={"models": entries})
     registry = Registry(settings)
-    service = Service(registry, settings)
-    context = Context(settings, service, Keys(settings.keys), Metrics(registry), Documents(service, settings))
+    context = Context.of(settings, registry)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await registry.open_all()
-        detecting = asyncio.create_task(asyncio.to_thread(service.detect, "."))  # its model takes a while to read
+        # The model that detects takes a while to read.
+        detecting = asyncio.create_task(asyncio.to_thread(context.service.detect, "."))
         yield
         await detecting
         await context.documents.close(settings.limits.drain_seconds)
@@ -64,7 +63,8 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
 
     app = FastAPI(
         title="Dragoman", docs_url=None, redoc_url=None, lifespan=lifespan,
-        description="Translation with models of one's own. `/translate` and its kin speak LibreTranslate, `/v2` DeepL.",
+        description="Translation, and transcription, with models of one's own. `/translate` and its kin speak "
+        "LibreTranslate, `/v2` DeepL, `/v1/audio` OpenAI.",
         version=_version(),
     )  # fmt: skip
     guard = Guard(app, context)
@@ -72,6 +72,8 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     add_libretranslate(app, context)
     add_deepl(app, context)
     add_own(app, context)
+    add_sounds(app, context)
+    add_openai(app, context)
     add_inspector(app, context, Served(registry))
     _add_page(app)
     _tell_errors(app)
@@ -100,8 +102,7 @@ def make_inspector(
     """
     subjects = Directories([Path(model) for model in models], device)
     registry = Registry(settings, may_be_empty=True)
-    service = Service(registry, settings)
-    context = Context(settings, service, Keys(settings.keys), Metrics(registry), Documents(service, settings))
+    context = Context.of(settings, registry)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

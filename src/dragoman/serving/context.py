@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,17 @@ from starlette.formparsers import MultiPartException
 
 from dragoman.serving.documents import Document, Documents
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import Job, Translated
+from dragoman.serving.jobs import Job, SoundJob, Transcribed, Translated
 from dragoman.serving.keys import Key, Keys
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.registry import Registry
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings
+from dragoman.serving.transcribing import Transcribing
 
 NOTES = "dragoman.notes"  # where the notes of a request stand in its scope
 MOST_FIELDS = 1_000
+CHARACTERS_A_SECOND = 15  # what a second of sound takes of a key's characters: about what is said in it
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, perhaps beside its other half
 JSON_TYPES = ("application/json", "text/json")
 Code = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$", max_length=40)]  # of a language
@@ -46,6 +50,7 @@ class Notes:
     key: str | None = None
     models: str | None = None
     characters: int = 0
+    sound: float = 0.0
     texts: Sequence[str] = ()
     outputs: list[str] = field(default_factory=list)
 
@@ -59,6 +64,16 @@ class Context:
     keys: Keys
     metrics: Metrics
     documents: Documents
+    transcribing: Transcribing
+
+    @classmethod
+    def of(cls, settings: ServeSettings, registry: Registry) -> Context:
+        """Return what the interfaces of a service share, with its models."""
+        service = Service(registry, settings)
+        return cls(
+            settings, service, Keys(settings.keys), Metrics(registry), Documents(service, settings),
+            Transcribing(registry, settings),
+        )  # fmt: skip
 
     def caller(self, request: Request, given: object = None) -> Key | None:
         """Return whose request it is: by the header `Authorization`, or by a key that was given otherwise.
@@ -83,6 +98,23 @@ class Context:
         results = await self.service.translate(job)
         self.end(request, job, results)
         return results
+
+    async def transcribe(self, request: Request, job: SoundJob, key: Key | None) -> Transcribed:
+        """Write down a recording, and count it.
+
+        Raises:
+            RequestError: as `Transcribing.transcribe`, and where the key has used up its characters.
+        """
+        notes = notes_of(request)
+
+        def spend(seconds: float) -> None:
+            notes.sound, characters = seconds, math.ceil(seconds * CHARACTERS_A_SECOND)
+            self.keys.spend(key, characters)
+
+        found = await self.transcribing.transcribe(job, spend)
+        notes.models, notes.outputs = found.model, [found.text]
+        self.metrics.transcribed(found.model, found.seconds)
+        return found
 
     def take_document(self, request: Request, file: Upload, job: Job, key: Key | None) -> Document:
         """Take an uploaded document, count its characters, and begin to translate it.
@@ -149,7 +181,7 @@ def parsed(kind: type[Body], fields: Mapping[str, Any], *, numbers: Sequence[str
         first = error.errors(include_url=False, include_context=False)[0]
         name = ".".join(map(str, first["loc"])) or "the body"
         message = first["msg"].removeprefix("Value error, ")
-        raise RequestError(422, "wrong_value", f"{name}: {message}") from None
+        raise RequestError(422, "wrong_value", f"{name}: {message}", param=name) from None
 
 
 async def read_fields(request: Request, *, forms: bool = True, repeated: Sequence[str] = ()) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated
 from dragoman.serving.keys import Key
-from dragoman.serving.registry import UNKNOWN
-from dragoman.serving.replies import described, document_file
+from dragoman.serving.replies import described, document_file, told_ignored
+from dragoman.serving.routes import UNKNOWN
 from dragoman.text.languages import language_name
 from dragoman.text.sentences import base_language
 
@@ -42,7 +42,6 @@ REGIONS = {
 }
 # Without effect on an output; the answer names those that were sent.
 IGNORED = ("context", "custom_instructions", "formality", "model_type")
-IGNORED_HEADER = "X-Ignored-Parameters"
 # Named by requests, and not there: it would not do to translate without them as if they were.
 ABSENT = {
     "glossary_id": "glossary", "glossary_ids": "glossary", "style_id": "style rule",
@@ -286,8 +285,7 @@ def _refuse_absent(fields: Iterable[str]) -> None:
 
 
 def _ignored(fields: dict[str, Any]) -> dict[str, str]:
-    names = [name for name in IGNORED if fields.get(name, "default") != "default"]
-    return {IGNORED_HEADER: ", ".join(names)} if names else {}
+    return told_ignored(name for name in IGNORED if fields.get(name, "default") != "default")
 
 
 def _told(body: TranslateBody, text: str, one: Translated) -> dict[str, object]:

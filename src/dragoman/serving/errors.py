@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dragoman.serving import deepl, libretranslate
+from dragoman.serving import deepl, libretranslate, openai
 from dragoman.serving.faults import RequestError
 
 
 def interface_of(path: str) -> str:
     """Return the name of the interface that a path belongs to."""
+    if path.startswith(openai.PATHS):
+        return "openai"
     if path.startswith("/v1/"):
         return "v1"
     if path.startswith(deepl.PATHS):
@@ -26,4 +28,6 @@ def answer_of(path: str, error: RequestError) -> tuple[int, dict[str, object]]:
         return libretranslate.STATUSES.get(error.status, error.status), {"error": error.message}
     if interface == "deepl":
         return deepl.answer(error)
+    if interface == "openai":
+        return openai.answer(error)
     return error.status, error.to_dict()

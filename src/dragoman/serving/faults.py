@@ -17,13 +17,21 @@ class RequestError(DragomanError):
         message: one sentence for people, without a full stop.
         hint: what to do.
         wait: seconds after which it is worth another try, or None.
+        param: the field of the request that is wrong, or None.
     """
 
     def __init__(
-        self, status: int, code: str, message: str, *, hint: str | None = None, wait: int | float | None = None
-    ):
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        wait: int | float | None = None,
+        param: str | None = None,
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.status, self.code, self.wait = status, code, wait
+        self.status, self.code, self.wait, self.param = status, code, wait, param
 
     @property
     def headers(self) -> dict[str, str]:
@@ -37,6 +45,13 @@ class RequestError(DragomanError):
         return {"error": told | ({"hint": self.hint} if self.hint else {})}
 
 
+def in_words(error: DragomanError) -> str:
+    """Return what an error says, with what was expected and found, and without its file."""
+    found = [(name, value) for name, value in (("expected", error.expected), ("found", error.found)) if value]
+    details = "; ".join(f"{name}: {value}" for name, value in found)
+    return f"{error.message} ({details})" if details else error.message
+
+
 def as_request_error(error: BaseException) -> RequestError:
     """Return what went wrong in a translation as the answer to the request; what nobody foresaw is logged."""
     if isinstance(error, RequestError):
@@ -46,12 +61,9 @@ def as_request_error(error: BaseException) -> RequestError:
     if isinstance(error, TimeoutError):
         return RequestError(504, "too_slow", "translating took too long", hint="send less text at once")
     if isinstance(error, DragomanError):
-        details = "; ".join(
-            f"{name}: {value}" for name, value in (("expected", error.expected), ("found", error.found)) if value
-        )
+        if error.file is None:
+            return RequestError(422, "wrong_value", in_words(error))
         # Paths of this machine are nobody's business.
-        message = error.message if error.file is None else "the model cannot be used"
-        status, code = (422, "wrong_value") if error.file is None else (503, "model_failed")
-        return RequestError(status, code, f"{message} ({details})" if details and error.file is None else message)
+        return RequestError(503, "model_failed", "the model cannot be used")
     logging.getLogger("dragoman.serving").error("a request failed", exc_info=error)
     return RequestError(503, "failed", "the translation was interrupted by a fault", hint="send it again", wait=1.0)

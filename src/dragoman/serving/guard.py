@@ -26,7 +26,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 ALWAYS = ("/livez", "/readyz", "/health", "/metrics")  # answered however much there is to do
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s@/?#\\:\[\]]+))(?::\d{0,5})?", re.IGNORECASE)
-UPLOADS = ("/translate_file", "/v1/documents", "/v2/document")
+DOCUMENTS = ("/translate_file", "/v1/documents", "/v2/document")
+SOUNDS = ("/v1/transcribe", "/v1/audio/transcriptions")
+FORM = 1 << 16  # bytes of a form besides its file
 METHODS = ("GET", "POST", "DELETE")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -55,7 +57,7 @@ class Guard:
         self.is_draining = False
         self.under_way = 0
         self._busy = 0  # those of them that have come in whole
-        self._held = 0  # bytes of bodies that are coming in
+        self._held = 0  # bytes of bodies that are coming in, or whose answers are made
         self._hosts = {name.lower() for name in (*self.settings.hosts, self.settings.host)}
         self._origins = {origin.lower().rstrip("/") for origin in self.settings.origins}
         self._log = logging.getLogger("dragoman.serving.requests")
@@ -133,12 +135,15 @@ class Guard:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """What was sent, read whole within the limits of size and time."""
         limits = self.settings.limits
-        most = limits.document_bytes + (1 << 16) if scope["path"] in UPLOADS else limits.body_bytes
+        path, largest = scope["path"], max(limits.document_bytes, limits.audio_bytes)
+        most = limits.document_bytes if path in DOCUMENTS else limits.audio_bytes if path in SOUNDS else 0
+        most = most + FORM if most else limits.body_bytes
         too_long = RequestError(413, "too_much", f"the body has more than {most:,} bytes")
         told = dict(scope["headers"]).get(b"content-length", b"")
         if told.isdigit() and int(told) > most:
             raise too_long
-        most_held = limits.requests * limits.body_bytes + limits.document_bytes
+        # Files leave half of the room to texts.
+        most_held = limits.requests * limits.body_bytes // (1 if most == limits.body_bytes else 2) + largest
         parts, size = [], 0
         try:
             async with asyncio.timeout(limits.receive_seconds):
@@ -182,6 +187,7 @@ class Guard:
             gone.set()
 
         self._busy += counted
+        self._held += len(body)
         work = asyncio.ensure_future(self.app(scope, feed, reply))
         watcher = asyncio.ensure_future(watch())
         try:
@@ -194,6 +200,7 @@ class Guard:
                 await work
         finally:
             self._busy -= counted
+            self._held -= len(body)
             watcher.cancel()
             work.cancel()
 
@@ -230,6 +237,7 @@ class Guard:
             "status": status,
             "milliseconds": round(1000 * seconds, 1),
             "characters": notes.characters,
+            "sound_seconds": round(notes.sound, 2),
             "models": notes.models,
             "key": notes.key,
         }
@@ -238,7 +246,9 @@ class Guard:
         if style == "json":
             self._log.info(json.dumps(told, ensure_ascii=False))
             return
-        rest = [f"{told['characters']} characters" if notes.characters else "", notes.models or "", notes.key or ""]
+        size = f"{notes.characters} characters" if notes.characters else ""
+        size = f"{notes.sound:.1f} s of sound" if notes.sound else size
+        rest = [size, notes.models or "", notes.key or ""]
         texts = [json.dumps(told[name], ensure_ascii=False) for name in ("texts", "outputs") if name in told]
         line = f"{told['time']} {told['method']} {json.dumps(told['path'])[1:-1]} {status} {told['milliseconds']} ms"
         self._log.info(" ".join([line, *filter(None, rest), *texts]))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dragoman.text.sentences import Segment
 from dragoman.translation.results import Translation
 from dragoman.translation.spans import Word
+
+if TYPE_CHECKING:
+    from dragoman.studies.transcribing import Utterance  # brings PyTorch
 
 Format = Literal["text", "html", "xml"]
 
@@ -96,3 +99,70 @@ class Translated:
     finished: bool = True
     segments: tuple[TranslatedSegment, ...] = ()
     alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SoundJob:
+    """A recording of one request, and how it is to be written down.
+
+    Attributes:
+        data: the file.
+        source: code of the language that is spoken; None if the model's.
+        target: code of the language to be written; None if the model's.
+        model: by name, or None.
+        options: changes of the model's own decoding options.
+        words: whether words are told, with their times.
+    """
+
+    data: bytes = field(repr=False)
+    source: str | None = None
+    target: str | None = None
+    model: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class TranscribedPart:
+    """A part of a recording in which somebody speaks, with what was written.
+
+    Attributes:
+        said: its times, its text, and the times of its words where they were asked for.
+        output: what was found, with all alternatives.
+        ids: of the text's tokens.
+    """
+
+    said: Utterance
+    output: Translation
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Transcribed:
+    """What was said in a recording.
+
+    Attributes:
+        text: all of it.
+        source: code of the language that was spoken.
+        target: code of the language of the text.
+        model: the name of what wrote it.
+        seconds: how long the recording is.
+        parts: in which somebody speaks, in order.
+    """
+
+    text: str
+    source: str
+    target: str
+    model: str
+    seconds: float
+    parts: tuple[TranscribedPart, ...] = ()
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a part was longer than the model's limit and was cut there."""
+        return any(part.output.truncated for part in self.parts)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model ended every part by itself."""
+        return all(part.output.finished for part in self.parts)

@@ -14,8 +14,8 @@ from dragoman.serving.detect import Detected
 from dragoman.serving.documents import SUFFIXES
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job
-from dragoman.serving.registry import UNKNOWN, best_match
 from dragoman.serving.replies import described, document_file
+from dragoman.serving.routes import UNKNOWN, best_match
 from dragoman.text.languages import language_name
 
 TAG = "LibreTranslate"
@@ -89,8 +89,8 @@ def add_libretranslate(app: FastAPI, context: Context) -> None:
 def _add_rest(app: FastAPI, context: Context) -> None:
     @app.get("/frontend/settings", tags=[TAG], summary="Settings for pages")
     async def settings() -> Response:
-        first = next(iter(context.service.registry.models.values()))
-        sides = {"source": first.source, "target": first.target}
+        registry = context.service.registry
+        sides = {"source": (*registry.sources(), UNKNOWN)[0], "target": (*registry.targets(), UNKNOWN)[0]}
         return JSONResponse({
             "charLimit": context.settings.limits.characters,
             "frontendTimeout": 500,
@@ -168,7 +168,7 @@ def _job(context: Context, body: TranslateBody) -> Job:
 def _check_languages(context: Context, source: str | None, target: str | None) -> None:
     """Tell an unknown language in its words."""
     registry = context.service.registry
-    targets = [model.target for model in registry.models.values()]
+    targets = registry.targets()
     if source != "auto" and best_match(source or "", registry.sources()) is None:
         raise RequestError(400, "no_language", f"{source} is not supported")
     if best_match(target or "", targets) is None:

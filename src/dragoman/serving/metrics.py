@@ -33,6 +33,9 @@ class Metrics:
         self._characters = Counter(
             "dragoman_characters", "Characters that were translated.", ["models"], registry=self._all
         )
+        self._sound = Counter(
+            "dragoman_sound_seconds", "Seconds of recordings that were written down.", ["model"], registry=self._all
+        )
         self._under_way = 0
         self._all.register(_Models(self, registry))  # type: ignore[arg-type]
 
@@ -54,6 +57,10 @@ class Metrics:
     def translated(self, models: str, characters: int) -> None:
         """Count what was translated."""
         self._characters.labels(models).inc(characters)
+
+    def transcribed(self, model: str, seconds: float) -> None:
+        """Count what was written down."""
+        self._sound.labels(model).inc(seconds)
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""

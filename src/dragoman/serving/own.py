@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
-from dragoman.serving.registry import Route
+from dragoman.serving.openai import model_list
 from dragoman.serving.replies import described, document_file
+from dragoman.serving.routes import Route
 from dragoman.translation.spans import spans
 
 Name = Annotated[str, Field(max_length=64)]
@@ -39,20 +40,39 @@ class Pair(Asked):
     model: Name | None = Field(None, description="A model by name, in place of the one for the languages.")
 
 
-class TranslateBody(Pair):
-    """Texts to translate, and how."""
+class Search(Pair):
+    """How outputs are searched."""
 
-    text: str | None = Field(None, description="One text, of any number of lines.", examples=["猫吃鱼。"])
-    texts: list[str] | None = Field(None, description="Several texts, in place of one.")
-    n_best: int = Field(1, ge=1, le=1024, description="Outputs of each sentence, the best first.")
+    n_best: int = Field(1, ge=1, le=1024, description="Outputs of each sentence or part, the best first.")
     beam_size: int | None = Field(None, ge=1, le=1024, description="Hypotheses of the search; 1 is greedy.")
     length_penalty: float | None = Field(None, ge=0, le=50)
-    prefixes: list[str] | None = Field(None, description="What the output of each text must begin with.")
     sampling: bool = Field(False, description="Draw outputs instead of searching for the likeliest.")
     temperature: float | None = Field(None, gt=0, le=1000)
     top_k: int | None = Field(None, ge=0, le=1 << 31)
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = Field(None, ge=0, le=(1 << 63) - 1, description="The same seed draws the same outputs.")
+
+    def options(self) -> dict[str, Any]:
+        """Return what differs from the model's own options, by their names."""
+        options: dict[str, Any] = {
+            "beam_size": self.beam_size,
+            "length_penalty": self.length_penalty,
+            "sampling": self.sampling or None,
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "sampling_seed": self.seed,
+            "n_best": self.n_best if self.n_best > 1 else None,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+class TranslateBody(Search):
+    """Texts to translate, and how."""
+
+    text: str | None = Field(None, description="One text, of any number of lines.", examples=["猫吃鱼。"])
+    texts: list[str] | None = Field(None, description="Several texts, in place of one.")
+    prefixes: list[str] | None = Field(None, description="What the output of each text must begin with.")
     words: bool = Field(False, description="Tell the words of outputs, their probability and what they came from.")
     tokens: bool = Field(False, description="Tell the tokens of sources and outputs, with log-probabilities.")
     split_sentences: bool = Field(True, description="Translate lines sentence by sentence.")
@@ -66,20 +86,9 @@ class TranslateBody(Pair):
 
     def job(self) -> Job:
         """Return what is asked."""
-        options: dict[str, Any] = {
-            "beam_size": self.beam_size,
-            "length_penalty": self.length_penalty,
-            "sampling": self.sampling or None,
-            "temperature": self.temperature,
-            "top_k": self.top_k,
-            "top_p": self.top_p,
-            "sampling_seed": self.seed,
-            "n_best": self.n_best if self.n_best > 1 else None,
-        }
         texts = [self.text] if self.text is not None else self.texts or []
         return Job(
-            [clean(text) for text in texts], self.source, self.target, self.model,
-            {name: value for name, value in options.items() if value is not None},
+            [clean(text) for text in texts], self.source, self.target, self.model, self.options(),
             None if self.prefixes is None else [clean(prefix) for prefix in self.prefixes],
             self.words, self.split_sentences, self.format,
         )  # fmt: skip
@@ -231,14 +240,16 @@ def _models(context: Context) -> dict[str, object]:
             "name": name,
             "source": model.source,
             "target": model.target,
+            "reads": "sound" if model.listens else "text",
             "loaded": model.translator is not None,
             "engine": None if model.translator is None else model.translator.engine,
         }
         for name, model in registry.models.items()
     ]
-    told = {"characters": limits.characters, "texts": limits.texts, "document_bytes": limits.document_bytes}
+    names = ("characters", "texts", "document_bytes", "beam_size", "audio_bytes", "audio_seconds")
+    told = {name: getattr(limits, name) for name in names}
     pairs = [_route(route) for _, _, route in registry.pairs()]
-    return {"models": models, "pairs": pairs, "limits": told | {"beam_size": limits.beam_size}}
+    return {"models": models, "pairs": pairs, "limits": told} | model_list(registry)
 
 
 def told_of(one: Translated, *, words: bool = False, tokens: bool = False) -> dict[str, object]:
@@ -266,7 +277,7 @@ def _segment(one: TranslatedSegment, *, words: bool, tokens: bool) -> dict[str, 
         "before": one.segment.before,
         "after": one.segment.after,
         "text": one.text,
-        "score": _number(output.score),
+        "score": number_of(output.score),
         "words": [
             {
                 "start": word.start,
@@ -278,13 +289,14 @@ def _segment(one: TranslatedSegment, *, words: bool, tokens: bool) -> dict[str, 
         ]
         if words
         else None,
-        "tokens": [{"text": token, "log_probability": _number(score)} for token, score in pairs] if tokens else None,
+        "tokens": [{"text": token, "log_probability": number_of(score)} for token, score in pairs] if tokens else None,
         "source_tokens": list(output.source_tokens) if tokens else None,
-        "alternatives": [{"text": other.text, "score": _number(other.score)} for other in output.alternatives],
+        "alternatives": [{"text": other.text, "score": number_of(other.score)} for other in output.alternatives],
     }
 
 
-def _number(value: float) -> float | None:
+def number_of(value: float) -> float | None:
+    """Return a score as it is told."""
     return round(value, 6) if math.isfinite(value) else None
 
 
@@ -304,6 +316,6 @@ def next_words(found: Translated, prefix: str, count: int) -> list[dict[str, obj
             continue
         word = other.text[after[0].start : after[0].end]
         if word not in kept:
-            told = {"text": other.text, "score": _number(other.score), "probability": round(after[0].probability, 4)}
+            told = {"text": other.text, "score": number_of(other.score), "probability": round(after[0].probability, 4)}
             kept[word] = {"word": word, **told}
     return list(kept.values())[:count]

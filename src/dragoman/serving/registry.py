@@ -9,49 +9,25 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.archive import ENDING, as_directory
+from dragoman.audio.waveform import Waveform
 from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.models.description import WEIGHTS, read_config
-from dragoman.serving.faults import RequestError
+from dragoman.serving import routes
+from dragoman.serving.routes import UNKNOWN, Route
 from dragoman.serving.settings import ModelEntry, ServeSettings
 from dragoman.translation import Limits, Scheduler, Translator
 from dragoman.translation.checks import check_family
 
 if TYPE_CHECKING:
     from dragoman.translation.adapted import Bases
-
-UNKNOWN = "und"  # the code of a language that nobody named
-LANGUAGES_BETWEEN = ("en",)  # tried first where a text goes through a third language
-
-
-@dataclass(frozen=True)
-class Route:
-    """Models that a text goes through, one after another, and the language between two of them."""
-
-    models: tuple[ServedModel, ...]
-
-    @property
-    def pivot(self) -> str | None:
-        """The language between, where there are two models."""
-        return self.models[0].target if len(self.models) > 1 else None
-
-    @property
-    def source(self) -> str:
-        """What is translated from."""
-        return self.models[0].source
-
-    @property
-    def target(self) -> str:
-        """What is translated to."""
-        return self.models[-1].target
 
 
 class ServedModel:
@@ -62,7 +38,9 @@ class ServedModel:
         path: its directory.
         source: language of its sources.
         target: language of its outputs.
+        listens: whether its sources are sounds, and not texts.
         bytes: of its weights.
+        created: when they were written, in seconds since 1970.
         users: requests that hold it now.
         used: when it was last asked, by the monotonic clock.
         scheduler: its searches, while it is open.
@@ -75,7 +53,9 @@ class ServedModel:
         self.adapter, self._bases = entry.adapter, bases
         self.source = entry.source or languages.source or UNKNOWN
         self.target = entry.target or languages.target or UNKNOWN
-        self.bytes = (self.path / WEIGHTS).stat().st_size
+        self.listens = config.mels is not None
+        weights = (self.path / WEIGHTS).stat()
+        self.bytes, self.created = weights.st_size, int(weights.st_mtime)
         self.users, self.used = 0, 0.0
         self.scheduler: Scheduler | None = None
         self._opening: asyncio.Task[Scheduler] | None = None
@@ -113,15 +93,15 @@ class ServedModel:
             )
         else:
             translator = self._bases().translator(self.path, self.adapter, placed)
-        translator.tokenizers.check_reads()
         limits = Limits(calls=4 * how.limits.requests, wait=min(8.0, how.limits.translate_seconds))
         scheduler = Scheduler(translator, limits, how.threads)
-        scheduler.submit([" "]).future.result()  # whatever is built at the first call
+        nothing = [" "] if translator.tokenizers.sound is None else _silence()
+        scheduler.submit(nothing).future.result()  # whatever is built at the first call
         return scheduler
 
     def described(self) -> str:
         """Return a line about it for the log."""
-        size = f"{self.bytes / 1e6:,.1f} MB of weights"
+        size = f"{self.bytes / 1e6:,.1f} MB of weights" + (", listens" if self.listens else "")
         if self.translator is None:
             return f"{self.name}: {self.source} to {self.target}, {size}, opened when it is asked for"
         threads = self.settings.threads or default_threads()
@@ -178,24 +158,23 @@ class Registry:
 
     def pairs(self) -> list[tuple[str, str, Route]]:
         """Return every pair of languages that can be translated, and how; direct ones first."""
-        sources = list(dict.fromkeys(model.source for model in self.models.values()))
-        targets = list(dict.fromkeys(model.target for model in self.models.values()))
-        found = [
-            (source, target, route)
-            for source in sources
-            for target in targets
-            if source != target and (route := self._route(source, target)) is not None
-        ]
-        found += [
-            (model.source, model.target, Route((model,)))
-            for model in self.models.values()
-            if model.source == model.target
-        ]
-        return sorted(found, key=lambda one: len(one[2].models))
+        return routes.pairs(self.models)
 
     def sources(self) -> list[str]:
-        """Return the languages that can be translated from."""
-        return list(dict.fromkeys(model.source for model in self.models.values()))
+        """Return the languages that texts can be translated from."""
+        return list(dict.fromkeys(model.source for model in routes.readers(self.models)))
+
+    def targets(self) -> list[str]:
+        """Return the languages that texts can be translated to by one model."""
+        return list(dict.fromkeys(model.target for model in routes.readers(self.models)))
+
+    def named(self, name: str) -> ServedModel:
+        """Return a model by its name.
+
+        Raises:
+            RequestError: 404, there is none.
+        """
+        return routes.named(self.models, name)
 
     def route(self, source: str | None, target: str | None, name: str | None = None) -> Route:
         """Return what translates from one language to another, through a third where no model does both.
@@ -206,44 +185,17 @@ class Registry:
             name: of the model to be used, or None.
 
         Raises:
-            RequestError: there is no such model, or several fit where too little was said.
+            RequestError: there is no such model, it listens to sounds, or several fit where too little was said.
         """
-        if name is not None:
-            if name not in self.models:
-                raise RequestError(404, "no_model", f"there is no model {name!r}", hint=_listed(self.models))
-            model = self.models[name]
-            for said, has in ((source, model.source), (target, model.target)):
-                if said is not None and has != UNKNOWN and not _same(said, has):
-                    raise RequestError(422, "other_pair", f"{name} translates from {model.source} to {model.target}")
-            return Route((model,))
-        if source is None or target is None:
-            fitting = [
-                one
-                for one in self.models.values()
-                if (source is None or _same(source, one.source)) and (target is None or _same(target, one.target))
-            ]
-            if len({(one.source, one.target) for one in fitting}) == 1:
-                return Route((fitting[0],))
-            hint = "say source and target, or model"
-            raise RequestError(422, "which_pair", f"{len(fitting)} models fit", hint=hint)
-        route = self._route(source, target)
-        if route is None:
-            told = ", ".join(f"{one} to {other}" for one, other, _ in self.pairs())
-            raise RequestError(422, "no_pair", f"{source} to {target} cannot be translated here", hint=f"here: {told}")
-        return route
+        return routes.route(self.models, source, target, name)
 
-    def _route(self, source: str, target: str) -> Route | None:
-        models = list(self.models.values())
-        for model in models:
-            if _same(source, model.source) and _same(target, model.target):
-                return Route((model,))
-        if _same(source, target):
-            return None
-        first = [one for one in models if _same(source, one.source)]
-        second = [one for one in models if _same(target, one.target)]
-        through = [(one, two) for one in first for two in second if one.target == two.source != UNKNOWN]
-        through.sort(key=lambda both: both[0].target not in LANGUAGES_BETWEEN)
-        return Route(through[0]) if through else None
+    def listener(self, source: str | None, target: str | None, name: str | None = None) -> ServedModel:
+        """Return what writes down sounds of one language in another, or in the same; arguments as for `route`.
+
+        Raises:
+            RequestError: there is no such model, it reads texts, or several fit where too little was said.
+        """
+        return routes.listener(self.models, source, target, name)
 
     @contextlib.asynccontextmanager
     async def use(self, model: ServedModel) -> AsyncIterator[Scheduler]:
@@ -287,7 +239,7 @@ class Registry:
     async def _prepare_alignments(self) -> None:
         """Align a word with each open model, so that whoever first asks for words does not wait for PyTorch."""
         for model in list(self.models.values()):
-            if model.scheduler is not None:
+            if model.scheduler is not None and not model.listens:
                 async with self.use(model) as scheduler:
                     await asyncio.wrap_future(scheduler.submit(["."], alignments=True).future)
 
@@ -365,6 +317,20 @@ def memory_in_use() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def _silence() -> list[Waveform]:
+    """What a model that listens is given first: a sound of no length. Refuses to go on where none could be read.
+
+    Raises:
+        ConfigError: the package that reads sounds is not installed.
+    """
+    import torch
+
+    from dragoman.audio.reading import check_installed
+
+    check_installed()
+    return [Waveform(torch.zeros(0), 16_000)]
+
+
 async def try_reload(registry: Registry) -> None:
     """Load anew, and log what came of it."""
     log = logging.getLogger("dragoman.serving")
@@ -380,21 +346,3 @@ def _free_name(path: Path, taken: Iterable[str]) -> str:
     base = re.sub(r"[^\w.-]", "-", path.resolve().name.removesuffix(ENDING))[:60] or "model"
     names = (f"{base}-{number}" if number > 1 else base for number in count(1))
     return next(name for name in names if name not in taken)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return "there are " + ", ".join(names)
-
-
-def _same(asked: str, has: str) -> bool:
-    """Whether a code asks for a language: `zh-CN`, `ZH` and `zh_Hans` ask for `zh`; `pt-BR` is not asked by `pt-PT`."""
-    asked, has = asked.lower().replace("_", "-"), has.lower().replace("_", "-")
-    if asked == has:
-        return True
-    one, other = asked.partition("-"), has.partition("-")
-    return one[0] == other[0] and not (one[2] and other[2])
-
-
-def best_match(code: str, codes: Sequence[str]) -> str | None:
-    """Return the first of some codes that asks for the same language as another code, or None."""
-    return next((one for one in codes if _same(code, one)), None)

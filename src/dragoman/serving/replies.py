@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
 
+RAW_EXAMPLES = ("audio/wav", "audio/flac", "application/octet-stream")
 JSON, FORM, FILES = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 ERROR = {
     "type": "object",
@@ -65,6 +67,34 @@ def described(
         status: {"description": meaning, "content": {JSON: {"schema": error}}} for status, meaning in STATUSES.items()
     }
     return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": responses}
+
+
+def described_sound(body: type[BaseModel], *, raw: bool = False, error: dict[str, Any] = ERROR) -> dict[str, Any]:
+    """Return what OpenAPI says of a request with a recording and of its errors, as arguments of a route.
+
+    Args:
+        body: the fields of the form, besides the file.
+        raw: whether the file alone is taken too, with the fields in the address.
+        error: the schema of errors.
+    """
+    schema = body.model_json_schema(ref_template="#/components/schemas/{model}")
+    fields = dict(schema["properties"])
+    file = {"type": "string", "format": "binary", "description": "WAV, FLAC, OGG, MP3 or what else libsndfile reads."}
+    form = schema | {"properties": {"file": file} | fields, "required": ["file", *schema.get("required", ())]}
+    told = described(None, error=error)
+    told["openapi_extra"]["requestBody"]["content"] = {FILES: {"schema": form}}
+    if raw:
+        told["openapi_extra"]["requestBody"]["content"] |= {kind: {"schema": file} for kind in RAW_EXAMPLES}
+        told["openapi_extra"]["parameters"] = [
+            {"name": name, "in": "query", "required": False, "schema": one} for name, one in fields.items()
+        ]
+    return told
+
+
+def told_ignored(names: Iterable[str]) -> dict[str, str]:
+    """Return the header that names what was sent and has no effect."""
+    told = ", ".join(names)
+    return {"X-Ignored-Parameters": told} if told else {}
 
 
 def document_file(document: Document) -> Response:

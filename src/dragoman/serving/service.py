@@ -11,7 +11,8 @@ from dataclasses import replace
 from dragoman.serving.detect import Detected, Detector
 from dragoman.serving.faults import RequestError
 from dragoman.serving.jobs import Job, Translated, TranslatedSegment
-from dragoman.serving.registry import UNKNOWN, Registry, Route, ServedModel, best_match
+from dragoman.serving.registry import Registry, ServedModel
+from dragoman.serving.routes import UNKNOWN, Route, best_match
 from dragoman.serving.settings import ServeSettings
 from dragoman.text.sentences import Segment, join_text, split_text
 from dragoman.translation import Scheduler, Translation
@@ -223,7 +224,30 @@ async def _search(
         told = None if on_progress is None else lambda progress: on_progress(progress.place, progress)
         return scheduler.submit(texts, options, prefixes=prefixes, alignments=job.words, on_progress=told)
 
-    call = await asyncio.to_thread(submit) if sum(map(len, texts)) > LONG else submit()
+    return await found_of(await submitted(submit) if sum(map(len, texts)) > LONG else submit())
+
+
+async def submitted(submit: Callable[[], Call]) -> Call:
+    """Return a call that is made on another thread; one that nobody waits for any more when it is made is given up."""
+    making = asyncio.ensure_future(asyncio.to_thread(submit))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_give_up)
+        raise
+
+
+def _give_up(making: asyncio.Future[Call]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().cancel()
+
+
+async def found_of(call: Call) -> list[Translation]:
+    """Return what a call finds; it is given up where this task is.
+
+    Raises:
+        RequestError: 503, the model was closed meanwhile.
+    """
     try:
         return await asyncio.wrap_future(call.future)
     except CancelledError:  # of the future, not of this task: the scheduler was closed

@@ -58,6 +58,8 @@ class RequestLimits(Checked):
     Attributes:
         body_bytes: of a request.
         document_bytes: of a document that is uploaded.
+        audio_bytes: of a recording that is uploaded.
+        audio_seconds: of a recording; of one with more than 48,000 samples a second accordingly fewer.
         characters: of all texts of a request together.
         texts: of a request.
         beam_size: of a search; also the most outputs per text.
@@ -72,6 +74,8 @@ class RequestLimits(Checked):
 
     body_bytes: Count = 1 << 20
     document_bytes: Count = 10 << 20
+    audio_bytes: Count = 25 << 20
+    audio_seconds: Annotated[float, Field(gt=0, le=2_400)] = 600.0
     characters: Count = 10_000
     texts: Count = 128
     beam_size: Annotated[int, Field(ge=1, le=1024)] = 16

@@ -58,7 +58,7 @@ class Served:
                 "family": "transformer",
                 "source": model.source,
                 "target": model.target,
-                "listens": False,
+                "listens": model.listens,
             }
             for model in models
         ]
@@ -70,8 +70,7 @@ class Served:
         Raises:
             RequestError: 404, there is none of this name; 503, it cannot be opened.
         """
-        (model,) = self._registry.route(None, None, name).models
-        async with self._registry.use(model) as scheduler:
+        async with self._registry.use(self._registry.named(name)) as scheduler:
             yield scheduler.translator
 
 

@@ -29,7 +29,7 @@ from dragoman.pace import paced, silent
 from dragoman.sequences.source import Source
 from dragoman.shown import html_table
 from dragoman.studies.given import Answers, Texts, answers_of, first_file, is_file, read_test_set, texts_of
-from dragoman.studies.listening import sources_as
+from dragoman.studies.listening import seconds_of, sources_as
 from dragoman.text import Tokenizer, guess_language
 from dragoman.text.lines import BadText
 from dragoman.text.unknown import count_unknown
@@ -153,6 +153,7 @@ def evaluate(
             truncated=tuple(number for number, one in enumerate(results, 1) if one.truncated),
             unfinished=tuple(number for number, one in enumerate(results, 1) if not one.finished),
         ),
+        source,
         metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=[count_unknown(read, read.encode(text)) for text in sources] if reads else None,
@@ -208,7 +209,7 @@ def evaluate_outputs(
     check_outputs(hypotheses, answers, file=outputs if is_file(outputs) else None, unit=unit)
     checked = check_metrics(metrics, guess_language([] if file is None else [file]))
     return _judge(
-        Evaluation([], [] if source is None else lines, hypotheses, answers, None),
+        Evaluation([], [] if source is None else lines, hypotheses, answers, None), source,
         metrics=checked, bootstrap=bootstrap, breakdown=breakdown, worst=worst,
         frequencies=frequencies,
         unknown=None,
@@ -316,6 +317,7 @@ def check_metrics(metrics: Sequence[Metric | str], language: str | None) -> list
 
 def _judge(
     outputs: Evaluation,
+    given: Texts | None,
     *,
     metrics: Sequence[Metric],
     bootstrap: int,
@@ -332,6 +334,7 @@ def _judge(
     if breakdown:
         parts = break_down(
             lines, answers, sources, metrics=metrics, frequencies=frequencies, unknown=unknown, bootstrap=bootstrap,
+            seconds=None if sources is None else seconds_of(given, sources),
             cut=None if outputs.decoding is None else outputs.unfinished, errors=errors,
         )  # fmt: skip
     if worst:

@@ -111,6 +111,26 @@ def check_listens(tokenizers: TokenizerPair) -> None:
         raise ConfigError("the model reads texts, and does not listen to sounds", hint=hint)
 
 
+def seconds_of(given: Texts | None, lines: Sequence[str]) -> list[float] | None:
+    """Return how long each source is where sources are recordings, that is where the first line names a file.
+
+    Args:
+        given: the list of recordings, or the sources themselves.
+        lines: what stands in it.
+
+    Raises:
+        DataError: another line names no recording, or it is no sound.
+    """
+    listing = Path(given) if given is not None and is_file(given) else Path("sources")
+    try:
+        first = Recording.of_line(lines[0], folder=os.path.dirname(os.path.abspath(listing))) if lines else None
+    except DataError:
+        return None
+    if first is None or not os.path.isfile(first.path):
+        return None
+    return [one.seconds for one in read_list(listing, lines)]
+
+
 def sources_as(tokenizers: TokenizerPair, given: Texts, lines: Sequence[str]) -> list[str]:
     """Return the lines of a file of sources as a model takes them: those of a list of recordings made whole.
 

@@ -5,7 +5,7 @@ Where nobody speaks nothing is written: silence and steady noise do not reach th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,10 +100,25 @@ def transcribe(
     parts = cut_at_silences(sound, longest)
     given = [part.of(sound) for part in parts]
     found = translator.translate(given) if options is None else translator.translate_with(given, options)
+    return utterances(translator, sound, parts, [one.text for one in found], words=words)
+
+
+def utterances(
+    translator: Translator, sound: Waveform, parts: Sequence[Segment], texts: Sequence[str], *, words: bool = False
+) -> list[Utterance]:
+    """Return what was found in the parts of a recording as what was said in them, without parts in which nothing was.
+
+    Args:
+        translator: found it.
+        sound: the recording.
+        parts: of it, as `cut_at_silences` gives them.
+        texts: of each part.
+        words: whether they tell the times of their words; the model has a head for CTC.
+    """
     return [
-        Utterance(part.start, part.end, one.text, _words(translator, sound, part, one.text) if words else ())
-        for part, one in zip(parts, found, strict=True)
-        if one.text.strip()
+        Utterance(part.start, part.end, text, _words(translator, sound, part, text) if words else ())
+        for part, text in zip(parts, texts, strict=True)
+        if text.strip()
     ]
 
 

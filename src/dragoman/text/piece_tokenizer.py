@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dragoman.errors import DataError
 from dragoman.files import json_text, write_bytes
-from dragoman.text.tokenizer import SPECIALS, UNK, UNKNOWN_TEXT, SpecialIds, read_saved
+from dragoman.text.tokenizer import SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, SpecialIds, read_saved
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
@@ -180,7 +180,7 @@ def _check_tokens(tokens: Any, path: str | Path, name: str) -> None:
     if not isinstance(tokens, list) or len(tokens) > MAX_ENTRIES:
         raise DataError(f"{name} is no list of tokens", file=path, expected=f"<= {MAX_ENTRIES} texts")
     for number, token in enumerate(tokens):
-        if not isinstance(token, str) or not token or any("\ud800" <= one <= "\udfff" for one in token):
+        if not isinstance(token, str) or not token or SURROGATE.search(token):
             raise DataError("a token is no text", file=path, found=f"{name}[{number}] is {token!r}"[:80])
     if len(set(tokens)) < len(tokens):
         raise DataError(f"{name} names a token twice", file=path)

@@ -15,6 +15,8 @@ from dragoman.text.normalization import Normalization, normalizer
 
 PAD, UNK, BOS, EOS, _ = SPECIAL_IDS
 MASK = MASK_ID
+# Half of a pair, which no text has.
+SURROGATE = re.compile("[\ud800-\udfff]")
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 MASK_TOKEN = "<mask>"
 # What an unknown token reads as in decoded text.

@@ -15,6 +15,7 @@ from dragoman.text.tokenizer import (
     MASK,
     MASK_TOKEN,
     SPECIALS,
+    SURROGATE,
     UNK,
     UNKNOWN_TEXT,
     SpecialIds,
@@ -217,5 +218,5 @@ def _check_texts(kind: str, tokens: list[str], path: str | Path) -> None:
     mask = tokens[MASK : MASK + 1] == [MASK_TOKEN]
     for i, token in enumerate(tokens[len(special_tokens(mask=mask)) :], len(special_tokens(mask=mask))):
         good = len(token) == 1 if kind == "character" else token.split() == [token] and token != MASK_TOKEN
-        if not good or any("\ud800" <= character <= "\udfff" for character in token):
+        if not good or SURROGATE.search(token):
             raise DataError(f"not a {kind}", file=path, found=f"id {i} is {token!r}"[:80])

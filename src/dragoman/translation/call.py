@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.request import SearchRequest
@@ -64,7 +65,7 @@ class Call:
     def __init__(
         self,
         translator: Translator,
-        texts: Sequence[str],
+        texts: Sequence[Given],
         options: DecodingConfig,
         prefixes: Sequence[str] | None,
         alignments: bool,

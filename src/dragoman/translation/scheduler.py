@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
+from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.errors import DragomanError
 from dragoman.search.continuous import ContinuousSearch, common_prefix
@@ -127,7 +128,7 @@ class Scheduler:
 
     def submit(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Given],
         options: DecodingConfig | None = None,
         *,
         prefixes: Sequence[str] | None = None,
@@ -138,7 +139,7 @@ class Scheduler:
         """Let texts be translated; return a call whose `future` gives their translations, in the order of the texts.
 
         Args:
-            texts: any number of strings.
+            texts: any number of strings; of a model that listens sounds, as for `Translator.translate`.
             options: the model's own if None.
             prefixes: one string per text that its output must begin with; "" for none.
             alignments: also tell which source piece each output piece looked at most.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dragoman.errors import ModelError
 
-ABI = 6  # DRAGOMAN_ABI of api.h
+ABI = 7  # DRAGOMAN_ABI of api.h
 NO_MEMORY, NO_SUCH_TOKEN, NOT_A_NUMBER, BAD_ARGUMENT, TOO_LONG = 1, 2, 3, 4, 6
 MOST = 1 << 30  # rows of anything, and tokens of an output
 WIDEST = 1 << 24  # numbers of a row
@@ -22,7 +22,10 @@ WIDEST_BYTES = 1 << 17  # the same in int8, so that their products can be added 
 class MatrixSpec(ctypes.Structure):
     """`DragomanMatrix` of api.h."""
 
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("out", c_int32), ("in", c_int32))
+    _fields_ = (
+        *((name, c_void_p) for name in ("weight", "bytes", "factors", "bias")),
+        *(("out", c_int32), ("in", c_int32)),
+    )
 
 
 class NormSpec(ctypes.Structure):
@@ -35,7 +38,8 @@ class TableSpec(ctypes.Structure):
     """`DragomanTable` of api.h."""
 
     _fields_ = (
-        *(("rows", c_void_p), ("count", c_int64), ("scale", c_float), ("layout", c_int32)),
+        *((name, c_void_p) for name in ("rows", "bytes", "factors")),
+        *(("count", c_int64), ("scale", c_float), ("layout", c_int32)),
         *(("positions", c_void_p), ("longest", c_int64)),
     )
 

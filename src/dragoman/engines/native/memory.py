@@ -11,7 +11,7 @@ def address_of(array: Any, kind: str, shape: tuple[int, ...], name: str, *, colu
 
     Args:
         array: has `shape`, `data_ptr` and `contiguous`, and unless it is float32 a `dtype`.
-        kind: the type of its numbers, `float32` or `int64`.
+        kind: the type of its numbers, `float32`, `int64` or `int8`.
         shape: what it must have.
         name: of the array, for messages.
         columns: rows may be columns of a wider matrix, which lie without gaps.
@@ -32,6 +32,23 @@ def address_of(array: Any, kind: str, shape: tuple[int, ...], name: str, *, colu
     if not getattr(array, "is_cpu", True):
         raise TypeError(f"{name} must be on the CPU, not on {array.device}")
     raise ValueError(f"{name} must have the shape {shape}, not {tuple(sizes)}")
+
+
+def rows_of(array: Any, name: str) -> tuple[int | None, int | None, int | None]:
+    """Return where the rows of an array are: float32, or else bytes and their factors.
+
+    Args:
+        array: as for `address_of`, with `factors` if its numbers are bytes.
+        name: of the array, for messages.
+
+    Raises:
+        TypeError: the numbers are of another type or not in the memory of the CPU.
+        ValueError: there are gaps between the numbers.
+    """
+    factors, shape = getattr(array, "factors", None), tuple(array.shape)
+    if factors is None:
+        return address_of(array, "float32", shape, name), None, None
+    return None, address_of(array, "int8", shape, name), address_of(factors, "float32", shape[:1], "factors")
 
 
 def _is_whole(array: Any) -> bool:

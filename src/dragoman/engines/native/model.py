@@ -23,7 +23,7 @@ from dragoman.engines.native.library import (
     TableSpec,
     load_library,
 )
-from dragoman.engines.native.memory import address_of
+from dragoman.engines.native.memory import address_of, rows_of
 from dragoman.engines.native.sentences import Output, Read, Wanted, take_found
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.blueprint import (
@@ -196,10 +196,11 @@ def _packed(blueprint: Blueprint[W], library: Library, precision: str, kernels: 
         kept.append(array.contiguous())
         return address_of(kept[-1], "float32", tuple(array.shape), name)
 
-    matrices = [
-        MatrixSpec(pointer(one.weight, "a weight"), pointer(one.bias, "a bias"), one.weight.shape[0], _inputs(one))
-        for one in _matrices(blueprint)
-    ]
+    def matrix(one: Matrix[W] | Convolution[W]) -> MatrixSpec:
+        kept.append(one.weight.contiguous())
+        return MatrixSpec(*rows_of(kept[-1], "a weight"), pointer(one.bias, "a bias"), kept[-1].shape[0], _inputs(one))
+
+    matrices = [matrix(one) for one in _matrices(blueprint)]
     norms = [
         NormSpec() if one is None else NormSpec(pointer(one.weight, "a gain"), pointer(one.bias, "a bias"), one.eps, 1)
         for one in _norms(blueprint)
@@ -235,11 +236,10 @@ def _check_sizes(blueprint: Blueprint[W], precision: str) -> None:
 def _table(embedding: Embedding[W] | Hearing[W] | None, shape: Shape) -> TableSpec:
     if embedding is None:
         return TableSpec()
+    layout, table = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions], embedding.table
     rows = embedding.rows if isinstance(embedding, Embedding) else None
-    address = None if rows is None else address_of(rows, "float32", tuple(rows.shape), "an embedding")
-    layout = LAYOUTS[embedding.positions, shape.self_positions, shape.cross_positions]
-    count = 0 if rows is None else rows.shape[0]
-    spec, table = TableSpec(address, count, embedding.scale, layout), embedding.table
+    places, count = ((None, None, None), 0) if rows is None else (rows_of(rows, "an embedding"), rows.shape[0])
+    spec = TableSpec(*places, count, embedding.scale, layout)
     if table is not None:
         spec.positions = address_of(table, "float32", (table.shape[0], shape.d_model), "a table of positions")
         spec.longest = table.shape[0]

@@ -117,6 +117,19 @@ export async function readAlternatives(body, signal) {
 }
 
 /**
+ * @param {Blob} sound a file
+ * @param {string} name of it
+ * @param {string} model that listens
+ * @returns {Promise<object>} what is said in it, with its languages
+ */
+export async function transcribe(sound, name, model) {
+  const form = new FormData();
+  form.append("model", model);
+  form.append("file", sound, name);
+  return (await send("v1/transcribe", { method: "POST", body: form })).json();
+}
+
+/**
  * @param {File} file
  * @param {{source: string | null, target: string | null, model: string | null}} languages
  * @param {AbortSignal} signal

@@ -2,6 +2,7 @@
 
 import { readDocumentResult, readDocumentStatus, sendDocument } from "./api.js";
 import { explain, showError } from "./notices.js";
+import { isSound, takeSound } from "./sounds.js";
 import { fileSize, onLanguage, say } from "./texts.js";
 
 const list = document.querySelector("#document-list");
@@ -16,7 +17,10 @@ const [FIRST_LOOK, LAST_LOOK] = [300, 2000];
  */
 export function watchDocuments({ languages, largest }) {
   const take = (files) => {
-    for (const file of files) new Entry(file).run(languages(), largest());
+    for (const file of files) {
+      if (isSound(file)) takeSound(file);
+      else new Entry(file).run(languages(), largest());
+    }
   };
   const help = () => {
     document.querySelector("#documents-help").textContent = say("documentsHelp", { size: fileSize(largest()) });

@@ -14,6 +14,8 @@ const swapButton = document.querySelector("#swap");
 
 /** @type {{name: string, source: string, target: string, engine: string}[]} */
 let models = [];
+/** Those that listen to sounds. @type {{name: string, source: string, target: string, engine: string}[]} */
+let listeners = [];
 /** Pairs whose languages are known. @type {{source: string, target: string, models: string[], pivot: ?string}[]} */
 let pairs = [];
 /** The language that the server found in the last text. @type {string | null} */
@@ -23,7 +25,8 @@ let detected = null;
  * @param {{models: object[], pairs: object[]}} answer of `/v1/models`
  */
 export function offerLanguages(answer) {
-  models = answer.models;
+  models = answer.models.filter(({ reads }) => reads !== "sound");
+  listeners = answer.models.filter(({ reads }) => reads === "sound");
   pairs = answer.pairs.filter(({ source, target }) => source !== "und" && target !== "und");
   const [source, target] = (recall("pair") ?? "").split(" ");
   fillSelects(source || defaultSource(), target || "");
@@ -138,7 +141,7 @@ export function tellDetected(source) {
 /** @param {string[]} names @returns {string} models with their engines, for the footer */
 export function describeModels(names) {
   const described = names.slice(0, NAMED).map((name) => {
-    const engine = models.find((model) => model.name === name)?.engine;
+    const engine = [...models, ...listeners].find((model) => model.name === name)?.engine;
     return engine ? `${name} (${engine})` : name;
   });
   return [...described, ...(names.length > NAMED ? ["…"] : [])].join(", ");
@@ -146,7 +149,25 @@ export function describeModels(names) {
 
 /** @returns {string[]} */
 export function modelNames() {
-  return models.map(({ name }) => name);
+  return [...models, ...listeners].map(({ name }) => name);
+}
+
+/** @returns {boolean} whether there is a model that reads texts */
+export function canTranslate() {
+  return models.length > 0;
+}
+
+/** @returns {object[]} the models that listen to sounds */
+export function listeningModels() {
+  return listeners;
+}
+
+/** @param {string} code the language of a text that comes @returns {boolean} whether it can be translated from */
+export function chooseSource(code) {
+  if (code === "und" || sourceSelect.value === code) return true;
+  if (!pairs.some(({ source }) => source === code)) return false;
+  if (sourceSelect.value !== AUTO) fillSelects(code, targetSelect.value);
+  return true;
 }
 
 /**

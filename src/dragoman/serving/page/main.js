@@ -3,14 +3,15 @@
 import { readAlternatives, readModels, translate } from "./api.js";
 import { watchDocuments } from "./documents.js";
 import {
-  chosenLanguages, describeModels, modelNames, offerLanguages, spokenLanguages, tellDetected, watchLanguages,
+  canTranslate, chooseSource, chosenLanguages, describeModels, listeningModels, modelNames, offerLanguages, spokenLanguages, tellDetected, watchLanguages,
 } from "./languages.js";
 import { closeMenu, openMenu, watchMenu } from "./menu.js";
 import { clearError, explain, showError, showMessage, showNotes, watchNotices, whisper } from "./notices.js";
 import { Output } from "./output.js";
+import { offerSounds, watchSounds } from "./sounds.js";
 import { focusSource, markSource, setSourceLanguage, setSourceText, sourceText, watchSource } from "./source.js";
 import { recall, remember } from "./storage.js";
-import { beginLanguage, onLanguage, percent, say, toggleLanguage } from "./texts.js";
+import { beginLanguage, languageName, onLanguage, percent, say, sayAll, toggleLanguage } from "./texts.js";
 import { Translating } from "./translating.js";
 import { countCharacters, placeWords, plainWords, textOf } from "./words.js";
 
@@ -24,6 +25,8 @@ let shown = null;
 let choices = [];
 /** The models of the last translation. @type {string[]} */
 let used = [];
+/** What wrote the text down, where it was not translated. @type {string[]} */
+let heardBy = [];
 
 const output = new Output(find("output"), { onOpen: openWord, onPoint: pointAt });
 const translating = new Translating({ onGrowing: showGrowing, onDone: showDone, onError: showFailure });
@@ -37,7 +40,7 @@ function translateText(atOnce = false) {
   tellCount();
   closeMenu();
   clearError();
-  if (!sourceText().trim() || !modelNames().length) return showNothing();
+  if (!sourceText().trim() || !canTranslate()) return showNothing();
   if (atOnce) translating.now(job());
   else translating.later(job());
   return undefined;
@@ -46,7 +49,7 @@ function translateText(atOnce = false) {
 function showNothing() {
   translating.stop();
   forget();
-  used = [];
+  used = heardBy = [];
   output.clear();
   showNotes([]);
   showProgress(0, 0);
@@ -112,8 +115,8 @@ function arrange() {
   find("copy").hidden = !written;
   find("undo").hidden = !choices.length;
   find("clear").hidden = sourceText() === "";
-  const key = used.length ? "modelLine" : "modelsReady";
-  const names = used.length ? used : modelNames();
+  const key = used.length ? "modelLine" : heardBy.length ? "modelLineSpeech" : "modelsReady";
+  const names = [used, heardBy, modelNames()].find(({ length }) => length) ?? [];
   find("model-line").textContent = names.length ? say(key, { models: describeModels(names) }) : "";
 }
 
@@ -224,6 +227,37 @@ function clearAll() {
   focusSource();
 }
 
+/** What was said becomes the text, after what stands there. @param {object} transcript as the server tells it */
+function takeTranscript(transcript) {
+  const { text, target, model } = transcript;
+  const before = sourceText().trimEnd();
+  setSourceText(before ? `${before}\n${text}` : text);
+  if (canTranslate() && chooseSource(target)) return translateText(true);
+  showNothing();
+  tellCount();
+  heardBy = [model];
+  arrange();
+  const notes = [];
+  if (canTranslate()) notes.push(() => say("notTranslated", { language: languageName(target) }));
+  if (transcript.truncated) notes.push(() => say("truncatedSpeech"));
+  if (!transcript.finished) notes.push(() => say("unfinishedSpeech"));
+  showNotes([], notes);
+  return undefined;
+}
+
+/** Where no model reads texts, what is for them is not shown. */
+function showParts() {
+  const translates = canTranslate() || !listeningModels().length;
+  for (const id of ["languages", "output-pane", "legend", "documents", "count"]) find(id).hidden = !translates;
+  find("source").dataset.placeholder = translates ? "placeholder" : "placeholderSpeech";
+  for (const [id, key] of [["source-title", "sourceTitle"], ["source-help", "sourceHelp"]]) {
+    find(id).dataset.text = translates ? key : `${key}Speech`;
+  }
+  find("source").dataset.label = find("source-title").dataset.text;
+  find("empty-said").hidden = !listeningModels().length;
+  sayAll();
+}
+
 /** The translation becomes the text to translate. */
 function swapTexts() {
   if (!shown) return;
@@ -267,6 +301,8 @@ async function begin() {
     limits = { ...limits, ...answer.limits };
     clearError({ answered: true });
     offerLanguages(answer);
+    offerSounds(listeningModels(), answer.limits);
+    showParts();
     if (!answer.models.length) showMessage(() => say("errorNoModels"));
     setSpoken();
     translateText();
@@ -289,6 +325,7 @@ watchMenu(() => output.pointAtFocus());
 watchNotices();
 watchSource({ onEdit: () => translateText(), onEnter: () => translateText(true) });
 watchLanguages({ onChange: () => translateText(true), onSwap: swapTexts });
+watchSounds({ onSaid: takeTranscript });
 watchDocuments({ languages: chosenLanguages, largest: () => limits.document_bytes });
 find("interface-language").addEventListener("click", toggleLanguage);
 find("copy").addEventListener("click", copyOutput);

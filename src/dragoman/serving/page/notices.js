@@ -15,6 +15,8 @@ const notes = document.querySelector("#notes");
 const LONGEST_WAIT = 300;
 /** What the server's codes are called here. */
 const CODES = {
+  wrong_sound: "errorSound",
+  sound_too_long: "errorSoundTooLong",
   no_pair: "errorNoPair",
   which_pair: "errorNoPair",
   format: "errorFormat",
@@ -123,9 +125,9 @@ export function watchNotices() {
   });
 }
 
-/** @param {object[]} translations what is to be known about them */
-export function showNotes(translations) {
-  told = [];
+/** @param {object[]} translations what is to be known about them @param {(() => string)[]} [more] to be told besides */
+export function showNotes(translations, more = []) {
+  told = [...more];
   const pivoted = translations.find(({ pivot }) => pivot);
   if (pivoted) {
     const { pivot, source, target } = pivoted;

@@ -20,10 +20,32 @@ const ENGLISH = {
   outputTitle: "Translation",
   placeholder: "Type or paste a text",
   sourceHelp: "The translation appears as you type. Ctrl and Enter translate at once.",
+  sourceTitleSpeech: "What was said",
+  sourceHelpSpeech: "What the model hears is written here.",
+  placeholderSpeech: "Press Record and speak, or choose a file of sound",
+  record: "Record",
+  stopRecording: "Stop",
+  level: "Loudness",
+  recorded: "Time recorded",
+  recordingBegun: "Recording. Press the button again to stop.",
+  chooseSound: "Sound file",
+  listener: "Model that listens",
+  micAsking: "The browser asks whether the microphone may be used …",
+  writing: "Being written down …",
+  notTranslated: "This is {language}, from which nothing is translated here.",
+  nothingSaid: "The model heard nobody speak.",
+  soundBusy: "One sound after the other: the one before is not written down yet.",
+  soundTooLarge: "{name} is larger than {size}, which is the most that this server takes.",
+  micInsecure: "The browser lends its microphone only to pages that come over https, or from this machine.",
+  micRefused: "The browser was not allowed to use the microphone. Allow it in the settings of this page, and press Record again.",
+  micMissing: "No microphone was found.",
+  micBusy: "The microphone cannot be used: perhaps another program has it.",
+  micFailed: "This browser could not record.",
   outputHelp: "Arrow keys go from word to word. Enter shows other words for this place.",
   emptyStart: "The translation appears here as you type.",
   emptyWords:
     "Click a word of it to see what else could stand there; point at a word to see where in your text it comes from.",
+  emptySaid: "Or press Record and say it; a file of sound can be dropped on the page.",
   count: "{count} / {limit}",
   countLong: "{count} characters: above {limit} a text is sent in parts",
   clear: "Clear",
@@ -59,6 +81,7 @@ const ENGLISH = {
   remove: "Remove",
   removeNamed: "Remove {name}",
   modelLine: "Translated by {models}",
+  modelLineSpeech: "Written down by {models}",
   modelsReady: "Ready: {models}",
   more: "More",
   docs: "Interface for programs",
@@ -66,6 +89,8 @@ const ENGLISH = {
   pivot: "Translated by way of {language}: from {source} first into it, and then into {target}.",
   truncated: "A sentence was longer than the model can read. The end of it is not translated.",
   unknown: "The model does not know some of the characters or words ({count}). What it wrote for them is a guess.",
+  truncatedSpeech: "A part was longer than the model can hear at once. The end of it is not written.",
+  unfinishedSpeech: "A part came to the limit of its length before it was finished.",
   unfinished: "A sentence came to the limit of its length before it was finished.",
   keyLabel: "Key",
   keySend: "Use this key",
@@ -79,6 +104,8 @@ const ENGLISH = {
   errorNoPair: "This cannot be translated here: no model goes from the one language to the other.",
   errorFormat: "Files of this kind are not read here. Plain text is: .txt, .text, .md.",
   errorNotUtf8: "The file is not text in UTF-8.",
+  errorSound: "This file is damaged, or no sound that can be read here. WAV, FLAC, OGG and MP3 are.",
+  errorSoundTooLong: "The recording is longer than this server takes.",
   errorBusy: "Too much is being asked of the server at the moment.",
   errorWait: "The next try is in {seconds} s.",
   errorTime: "The translation took too long and was given up.",
@@ -106,9 +133,31 @@ const CHINESE = {
   outputTitle: "译文",
   placeholder: "输入或粘贴文本",
   sourceHelp: "输入时即时翻译。按 Ctrl 和 Enter 键立即翻译。",
+  sourceTitleSpeech: "说话内容",
+  sourceHelpSpeech: "模型听到的话会写在这里。",
+  placeholderSpeech: "按“录音”后说话，或选择声音文件",
+  record: "录音",
+  stopRecording: "停止",
+  level: "音量",
+  recorded: "已录时长",
+  recordingBegun: "正在录音。再按一次按钮即停止。",
+  chooseSound: "声音文件",
+  listener: "听写模型",
+  micAsking: "浏览器正在询问是否允许使用麦克风……",
+  writing: "正在听写……",
+  notTranslated: "这是{language}，此处没有模型翻译它。",
+  nothingSaid: "模型没有听到有人说话。",
+  soundBusy: "请逐个进行：前一段声音还没有听写完。",
+  soundTooLarge: "{name} 超过了此服务器的上限 {size}。",
+  micInsecure: "浏览器只允许通过 https 或来自本机的页面使用麦克风。",
+  micRefused: "浏览器未获准使用麦克风。请在本页的设置中允许，然后再按“录音”。",
+  micMissing: "没有找到麦克风。",
+  micBusy: "麦克风无法使用：可能正被其他程序占用。",
+  micFailed: "此浏览器无法录音。",
   outputHelp: "用方向键在词之间移动，按 Enter 键查看此处的其他译法。",
   emptyStart: "输入文本后，译文会显示在这里。",
   emptyWords: "点击译文中的词，可以查看此处的其他译法；指向一个词，可以看到它来自原文的哪里。",
+  emptySaid: "也可以按“录音”后说出来，或把声音文件拖放到页面上。",
   count: "{count} / {limit}",
   countLong: "{count} 个字符：超过 {limit} 个字符的文本将分段发送",
   clear: "清空",
@@ -144,6 +193,7 @@ const CHINESE = {
   remove: "移除",
   removeNamed: "移除 {name}",
   modelLine: "翻译模型：{models}",
+  modelLineSpeech: "听写模型：{models}",
   modelsReady: "可用模型：{models}",
   more: "更多",
   docs: "编程接口",
@@ -151,6 +201,8 @@ const CHINESE = {
   pivot: "经由{language}翻译：先从{source}译成{language}，再译成{target}。",
   truncated: "有一句话超出了模型能读的长度，句尾没有翻译。",
   unknown: "原文中有模型不认识的字或词（{count} 处），相应的译文只是猜测。",
+  truncatedSpeech: "有一段话超出了模型一次能听的长度，结尾没有写下。",
+  unfinishedSpeech: "有一段话达到了长度上限，没有写完。",
   unfinished: "有一句译文达到了长度上限，没有译完。",
   keyLabel: "密钥",
   keySend: "使用此密钥",
@@ -164,6 +216,8 @@ const CHINESE = {
   errorNoPair: "此处无法翻译：没有模型支持这一语言方向。",
   errorFormat: "此处不支持这种文件。支持纯文本：.txt、.text、.md。",
   errorNotUtf8: "该文件不是 UTF-8 编码的文本。",
+  errorSound: "该文件已损坏，或不是此处能读的声音。支持 WAV、FLAC、OGG 和 MP3。",
+  errorSoundTooLong: "录音超出了此服务器的长度限制。",
   errorBusy: "服务器当前繁忙。",
   errorWait: "{seconds} 秒后重试。",
   errorTime: "翻译用时过长，已放弃。",
@@ -195,14 +249,14 @@ export function beginLanguage() {
   const preferred = navigator.languages?.[0] ?? navigator.language ?? "en";
   const chosen = recall("language");
   language = chosen in TEXTS ? chosen : preferred.toLowerCase().startsWith("zh") ? "zh" : "en";
-  fill();
+  sayAll();
 }
 
 /** Change to the other language and remember it. */
 export function toggleLanguage() {
   language = language === "en" ? "zh" : "en";
   remember("language", language);
-  fill();
+  sayAll();
   for (const listener of listeners) listener();
 }
 
@@ -219,7 +273,7 @@ export function say(key, values = {}) {
 }
 
 /** Say all that stands in index.html. */
-function fill() {
+export function sayAll() {
   document.documentElement.lang = languageTag();
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.dataset.text);
   for (const element of document.querySelectorAll("[data-label]")) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "guard.h"
 #include "processor.h"
@@ -11,36 +12,23 @@
 #include "training.h"
 
 namespace dragoman {
-
 namespace {
 
-constexpr int MOST_THREADS = 1024;
 constexpr int MOST_BATCH = 1 << 30;
 
 thread_local char message[256] = "";
 
-struct Size {
-    const char* name;
-    size_t bytes;
-};
-constexpr Size SIZES[] = {
-    {"DragomanMatrix", sizeof(DragomanMatrix)},
-    {"DragomanNorm", sizeof(DragomanNorm)},
-    {"DragomanTable", sizeof(DragomanTable)},
-    {"DragomanModel", sizeof(DragomanModel)},
-    {"DragomanSentence", sizeof(DragomanSentence)},
-    {"DragomanFound", sizeof(DragomanFound)},
-    {"Drop", sizeof(Drop)},
-    {"Attention", sizeof(Attention)},
-    {"AttentionGradients", sizeof(AttentionGradients)},
-};
+constexpr std::pair<const char*, size_t> SIZES[] = {{"DragomanMatrix", sizeof(DragomanMatrix)},
+                                                    {"DragomanNorm", sizeof(DragomanNorm)},
+                                                    {"Drop", sizeof(Drop)},
+                                                    {"DragomanTable", sizeof(DragomanTable)},
+                                                    {"DragomanModel", sizeof(DragomanModel)},
+                                                    {"Attention", sizeof(Attention)},
+                                                    {"DragomanSentence", sizeof(DragomanSentence)},
+                                                    {"DragomanFound", sizeof(DragomanFound)},
+                                                    {"AttentionGradients", sizeof(AttentionGradients)}};
 
 State& state_of(void* handle) { return given<State>(handle, "there is no state"); }
-
-int threads_of(int32_t threads) {
-    require(threads >= 1, "there is no thread");
-    return threads < MOST_THREADS ? threads : MOST_THREADS;
-}
 
 // One step of a state that nobody else uses meanwhile.
 void run(State& state, const Step& step, int32_t rows, int32_t threads) {
@@ -60,8 +48,8 @@ using namespace dragoman;
 int32_t dragoman_abi(void) { return DRAGOMAN_ABI; }
 
 size_t dragoman_size_of(const char* name) {
-    for (const Size& size : SIZES)
-        if (name && std::strcmp(name, size.name) == 0) return size.bytes;
+    for (const auto& [known, size] : SIZES)
+        if (name && std::strcmp(name, known) == 0) return size;
     return 0;
 }
 

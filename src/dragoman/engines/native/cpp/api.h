@@ -8,7 +8,7 @@
 #define DRAGOMAN_EXPORT __attribute__((visibility("default")))
 
 /* Changes with the meaning or the types of anything here or in training_api.h. */
-#define DRAGOMAN_ABI 6
+#define DRAGOMAN_ABI 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,8 +25,10 @@ enum {
 };
 
 typedef struct {
-    const float* weight; /* [out, in] */
-    const float* bias;   /* [out], or null */
+    const float* weight;  /* [out, in] */
+    const int8_t* bytes;  /* [out, in] in place of `weight`, if that is null */
+    const float* factors; /* [out], of `bytes` */
+    const float* bias;    /* [out], or null */
     int32_t out, in;
 } DragomanMatrix;
 
@@ -38,7 +40,9 @@ typedef struct {
 } DragomanNorm;
 
 typedef struct {
-    const float* rows; /* [count, d_model]; must outlive the model; not looked at where frames are read */
+    const float* rows; /* [count, d_model]; not looked at where frames are read; must outlive the model, as all here */
+    const int8_t* bytes;  /* [count, d_model] in place of `rows`, which is null */
+    const float* factors; /* [count], of `bytes` */
     int64_t count;
     float scale;
     /* Of sinusoids, made here: 1 interleaved, 2 concatenated, 3 and 4 concatenated as Marian and fairseq have them,
@@ -46,7 +50,7 @@ typedef struct {
        cross-attention; 7: no sinusoids, but scores of self-attention that fall with the distance (ALiBi); 0: rows of a
        table, which are added. */
     int32_t layout;
-    const float* positions; /* of layout 0: [longest, d_model]; must outlive the model */
+    const float* positions; /* of layout 0: [longest, d_model] */
     int64_t longest;
 } DragomanTable;
 

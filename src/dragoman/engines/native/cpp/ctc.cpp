@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace dragoman {
-
 namespace {
 
 constexpr float NEVER = -__builtin_inff();

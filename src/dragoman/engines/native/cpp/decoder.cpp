@@ -5,7 +5,6 @@
 #include "pass.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr float LEAST = -1.0e9f;  // stands for what is impossible where it is forced, so that it can be ranked
@@ -33,7 +32,8 @@ void decode_layers(State& state, const Step& step, const Position& position, con
     const Model& m = state.model;
     const size_t width = m.key_values();
     for (int row = pass.begin(); row < pass.end(); ++row)
-        pass.embed(m.target, m.target_positions, row, m.target.rows + step.tokens[row] * m.d_model, position(row));
+        pass.embed(m.target, m.target_positions, row, m.target.row(step.tokens[row], m.d_model, pass.x(row)),
+                   position(row));
     pass.wait();
     for (size_t i = 0; i < m.decoder.layers.size(); ++i) {
         const Layer& layer = m.decoder.layers[i];

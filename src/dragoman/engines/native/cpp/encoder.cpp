@@ -6,7 +6,6 @@
 #include "pass.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr int ROWS_EACH = 24;  // with fewer, workers share the rows of a stage instead of taking some of their own
@@ -86,8 +85,8 @@ void encode_some(const Work& work, Buffers& own, const Worker& worker, int from,
     };
     if (m.mels) hear(work, *own.ears[worker.thread], pass, start, sentence_of, position);
     for (int row = pass.begin(); row < pass.end() && !m.mels; ++row)
-        pass.embed(m.source, m.source_positions, row, m.source.rows + work.sources.ids[start + row] * m.d_model,
-                   position(row));
+        pass.embed(m.source, m.source_positions, row,
+                   m.source.row(work.sources.ids[start + row], m.d_model, pass.x(row)), position(row));
     pass.wait();
     for (const Layer& layer : m.encoder.layers) {
         const Operand a = pass.enter(layer.attention_norm);

@@ -6,7 +6,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 // Sentences encoded; one that is the same as that before it not once more.

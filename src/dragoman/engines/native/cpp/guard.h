@@ -28,6 +28,11 @@ inline void require(bool condition, const char* otherwise) {
     if (!condition) throw BadArgument(otherwise);
 }
 
+inline int threads_of(int32_t threads) {
+    require(threads >= 1, "there is no thread");
+    return threads < 1024 ? threads : 1024;
+}
+
 // What a caller's handle stands for.
 template <class T>
 T& given(void* handle, const char* otherwise) {

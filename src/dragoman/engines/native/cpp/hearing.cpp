@@ -4,7 +4,6 @@
 #include <cstring>
 
 namespace dragoman {
-
 namespace {
 
 constexpr int BESIDE = TAPS / 2;

@@ -8,7 +8,6 @@
 #include "processor.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t WEIGHTS_CHUNK = size_t{1} << 25;
@@ -25,7 +24,8 @@ void check_layout(const DragomanTable& table) {
 }
 
 void check_table(const DragomanTable& table, const char* otherwise) {
-    require(table.rows && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
+    const bool given = table.rows || (table.bytes && table.factors);
+    require(given && is_between(1, table.count, MOST) && std::isfinite(table.scale), otherwise);
     check_layout(table);
 }
 
@@ -79,7 +79,17 @@ const DragomanModel& checked(const DragomanModel& spec) {
     return spec;
 }
 
+void multiply(const int8_t* bytes, float factor, int count, float* to) {
+    for (int i = 0; i < count; ++i) to[i] = static_cast<float>(bytes[i]) * factor;
+}
+
 }  // namespace
+
+const float* Table::row(int64_t id, int width, float* made) const {
+    if (rows) return rows + id * width;
+    multiply(bytes + id * width, factors[id], width, made);
+    return made;
+}
 
 void Table::check(const int64_t* ids, size_t given) const {
     require(ids || !given, "there are no ids");
@@ -102,8 +112,11 @@ Model::Model(const DragomanModel& spec)
       target_positions(spec.target, spec.d_model, spec.d_k, spec.heads),
       nothing(spec.d_model, 0.0f),
       arena_(WEIGHTS_CHUNK) {
-    if (cross) source = {spec.source.rows, spec.source.count, spec.source.scale};
-    target = {spec.target.rows, spec.target.count, spec.target.scale};
+    const auto table = [](const DragomanTable& given) {
+        return Table{given.rows, given.bytes, given.factors, given.count, given.scale};
+    };
+    if (cross) source = table(spec.source);
+    target = table(spec.target);
     const DragomanMatrix* matrices = spec.matrices;
     const DragomanNorm* norms = spec.norms;
     if (mels) {
@@ -128,7 +141,7 @@ void Model::check_rows(int64_t rows) const {
 }
 
 Packed Model::packed(const DragomanMatrix& matrix, int out, int in) {
-    require(matrix.weight, "a matrix has no weights");
+    require(matrix.weight || (matrix.bytes && matrix.factors), "a matrix has no weights");
     require(matrix.out == out && matrix.in == in, "a matrix is not of the size that the model needs");
     Packed w;
     w.precision = precision;
@@ -143,7 +156,24 @@ Packed Model::packed(const DragomanMatrix& matrix, int out, int in) {
     std::fill(w.scale, w.scale + outs, 0.0f);
     w.total = arena_.take<int32_t>(outs);
     std::fill(w.total, w.total + outs, 0);
-    kernels.pack(matrix.weight, matrix.bias, w);
+    if (matrix.weight) {
+        kernels.pack(matrix.weight, matrix.bias, w);
+        return w;
+    }
+    // Panel by panel: all numbers at once would be four times the bytes.
+    std::vector<float> rows(static_cast<size_t>(kernels.panel) * in);
+    for (int panel = 0; panel < w.panels; ++panel) {
+        const size_t first = static_cast<size_t>(panel) * kernels.panel;
+        Packed some = w;
+        some.out = std::min(kernels.panel, w.out - static_cast<int>(first));
+        some.panels = 1;
+        some.data += panel * w.panel_bytes;
+        some.bias += first, some.scale += first, some.total += first;
+        for (int i = 0; i < some.out; ++i)
+            multiply(matrix.bytes + (first + i) * in, matrix.factors[first + i], in,
+                     &rows[static_cast<size_t>(i) * in]);
+        kernels.pack(rows.data(), matrix.bias ? matrix.bias + first : nullptr, some);
+    }
     return w;
 }
 

@@ -35,10 +35,16 @@ struct Stack {
     Norm end;
 };
 
+// In the caller's memory: numbers, or bytes with a factor for each row.
 struct Table {
-    const float* rows = nullptr;  // the caller's memory
+    const float* rows = nullptr;
+    const int8_t* bytes = nullptr;
+    const float* factors = nullptr;
     int64_t count = 0;
     float scale = 1.0f;
+
+    // The numbers of a row, which are made in `made` if they are not there.
+    const float* row(int64_t id, int width, float* made) const;
 
     // Throws if an id is not in it, or is to be found at null.
     void check(const int64_t* ids, size_t count) const;

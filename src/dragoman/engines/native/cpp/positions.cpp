@@ -6,7 +6,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 int width_of(Layout layout, int d_model, int d_k) {

@@ -12,16 +12,7 @@
 namespace dragoman {
 
 // Marian's and fairseq's are concatenated too, with other wavelengths; fairseq counts from 2.
-enum class Layout : int32_t {
-    table = 0,
-    interleaved = 1,
-    concatenated = 2,
-    marian = 3,
-    fairseq = 4,
-    rotary = 5,
-    rotary_cross = 6,
-    alibi = 7
-};
+enum class Layout : int32_t { table, interleaved, concatenated, marian, fairseq, rotary, rotary_cross, alibi };
 
 class Positions {
   public:

@@ -8,7 +8,6 @@
 #include "threads.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t NEAR = size_t{1} << 25;   // weights of so many bytes stay in the caches that threads share

@@ -7,10 +7,7 @@
 #include "search.h"
 
 namespace dragoman {
-
 namespace {
-
-constexpr int MOST_THREADS = 1024;
 
 // What was found, as the caller reads it.
 struct Kept : DragomanFound {
@@ -25,13 +22,13 @@ struct Kept : DragomanFound {
                 values_.insert(values_.end(), one.values.begin(), one.values.end());
             }
         }
-        sentences = static_cast<int64_t>(numbers_.size());
-        numbers = numbers_.data();
-        codes = codes_.data();
-        counts = counts_.data();
-        lengths = lengths_.data();
-        tokens = tokens_.data();
-        values = values_.data();
+        static_cast<DragomanFound&>(*this) = {static_cast<int64_t>(numbers_.size()),
+                                              numbers_.data(),
+                                              codes_.data(),
+                                              counts_.data(),
+                                              lengths_.data(),
+                                              tokens_.data(),
+                                              values_.data()};
     }
 
   private:
@@ -42,8 +39,7 @@ struct Kept : DragomanFound {
 
 std::unique_ptr<Search> opened(const void* model, int32_t threads) {
     require(model, "there is no model");
-    require(threads >= 1, "there is no thread");
-    return std::make_unique<Search>(*static_cast<const Model*>(model), std::min(threads, MOST_THREADS));
+    return std::make_unique<Search>(*static_cast<const Model*>(model), threads_of(threads));
 }
 
 int64_t admitted(Search& search, const DragomanSentence* sentences, int32_t count) {
@@ -62,7 +58,6 @@ int32_t driven(void* handle, Work work) {
 }
 
 }  // namespace
-
 }  // namespace dragoman
 
 using namespace dragoman;

@@ -7,7 +7,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr float IMPOSSIBLE = -__builtin_inff();

@@ -6,7 +6,6 @@
 #include "guard.h"
 
 namespace dragoman {
-
 namespace {
 
 constexpr size_t CHUNK = size_t{1} << 16;  // numbers

@@ -15,7 +15,6 @@
 #include <vector>
 
 namespace dragoman {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

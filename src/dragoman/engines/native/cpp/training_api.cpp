@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "guard.h"
+#include "processor.h"
 #include "threads.h"
 
 namespace dragoman {
-
 namespace {
 
 using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
@@ -22,21 +22,14 @@ struct Training {
     const TrainingKernels* kernels = nullptr;
 };
 
-constexpr int MOST_THREADS = 1024;
 constexpr int ALIGNED = 16;  // all widths but the vocabulary's are multiples of it
-
-const Training& training_of(const void* handle) {
-    require(handle, "there are no kernels");
-    return *static_cast<const Training*>(handle);
-}
 
 // Runs an export on the kernels and on so many threads.
 template <class Work>
 int32_t on(const void* handle, int32_t threads, const Work& work) {
     return guarded([&] {
-        const Training& t = training_of(handle);
-        require(threads >= 1, "there is no thread");
-        work(t, std::min(threads, MOST_THREADS));
+        require(handle, "there are no kernels");
+        work(*static_cast<const Training*>(handle), threads_of(threads));
     });
 }
 
@@ -81,13 +74,8 @@ void check_attention(const TrainingKernels& kernels, const Attention* given) {
 const TrainingKernels* training_at(int32_t index) {
     if (index == 0) return plain_training();
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (index == 1 && avx2) return avx2_training();
-    if (index == 2 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vnni"))
-        return avx512_training();
+    if (index == 1 && processor_level() >= 1) return avx2_training();
+    if (index == 2 && processor_level() >= 2) return avx512_training();
 #endif
     return nullptr;
 }
@@ -168,7 +156,6 @@ void each_sentence(const Training& t, const Attention& a, int threads, const Wor
 }
 
 }  // namespace
-
 }  // namespace dragoman
 
 using namespace dragoman;
