@@ -1,6 +1,6 @@
 """Speech translation: spoken Chinese commands in, English words out, by the verb that transcribes.
 
-    python recipes/speech_translation.py [--out runs/speech-translation] [--minutes 15] [--sentences 4500]
+    python recipes/speech_translation.py [--out runs/speech-translation] [--updates 3000] [--sentences 4500]
 
 espeak-ng says the Chinese side of the demo's commands with twenty voices; the text of its English side is learned with
 `dragoman train --source-audio`, nothing Chinese is ever written. Prints a JSON row for held-out sentences by the voices
@@ -35,12 +35,12 @@ def main() -> None:
     """Have the commands spoken, train, and judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/speech-translation"))
-    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--updates", type=int, default=3000)
     parser.add_argument("--sentences", type=int, default=4500)
     given = parser.parse_args()
     corpus, drawn = given.out / "corpus", commands(given.sentences)
     write_spoken_commands(corpus, drawn, LANGUAGE)
-    run = dragoman.train(sound_config(given.out / "run", corpus, time=given.minutes), resume=True)
+    run = dragoman.train(sound_config(given.out / "run", corpus, given.updates), resume=True)
     if run.exit_status:
         raise SystemExit(run.exit_status)
     translator = run.translator()

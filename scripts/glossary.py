@@ -14,6 +14,8 @@ CHAPTER = re.compile(r"\d\d-")
 OTHER = re.compile(
     r"^(?:```|~~~)[\s\S]*?^(?:```|~~~)\n|^#.*\n|^\|.*\n|!?\[[^\]]*\]\([^)]*\)|<[^>]*>|`[^`]*`|\x00\d+\x00", re.MULTILINE
 )
+# Chinese words that also stand inside others: 口头, 开头; 下采样, 采样点.
+ALONE = {"头": "(?<![口开从两])头(?!尾)", "采样": "(?<!下)采样(?![点率])"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Term:
     def pattern(self) -> re.Pattern[str]:
         """What a use of the word looks like: broken by a line or not, of one or of several."""
         if not self.word.isascii():
-            return re.compile(re.escape(self.word))
+            return re.compile(ALONE.get(self.word, re.escape(self.word)))
         words = re.split(r"[ -]", re.sub(r" search$", "", self.word))
         return re.compile(r"(?<![\w-])" + r"(?:\s+|-)".join(map(re.escape, words)) + r"s?(?![\w-])", re.IGNORECASE)
 

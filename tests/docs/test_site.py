@@ -125,6 +125,14 @@ def test_a_link_to_the_glossary_replaces_prose_only() -> None:
     )
 
 
+def test_a_chinese_word_inside_another_is_no_use_of_it() -> None:
+    known = [glossary.Term("head", "头", "head", "06", "x"), glossary.Term("sampling", "采样", "sampling", "11", "x")]
+    assert "term" not in glossary.with_links("口头命令的开头，下采样后的采样点\n", known, "glossary.md")
+    linked = glossary.with_links("口头：八个头；采样点：从分布中采样\n", known, "glossary.md")
+    assert ">头</a>；" in linked
+    assert "中<a " in linked
+
+
 def test_formulas_are_mathml_without_what_could_not_be_read(site: Path) -> None:
     for page in ("en/06-attention", "zh/06-attention", "en/10-training", "zh/11-search"):
         text = (site / page / "index.html").read_text(encoding="utf-8")

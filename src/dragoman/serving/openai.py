@@ -21,6 +21,7 @@ from dragoman.text.languages import language_name
 
 PATHS = ("/v1/audio/",)
 OWNER = "dragoman"
+EXAMPLE = {"text": "show me my files please", "usage": {"type": "duration", "seconds": 2}}
 # Its status codes for what has another one with us.
 STATUSES = {403: 401, 408: 400, 415: 400, 421: 400, 422: 400}
 # Without effect on a transcript; the answer names those that were sent.
@@ -136,7 +137,7 @@ async def _fields(request: Request) -> dict[str, Any]:
 
 
 def _described() -> dict[str, Any]:
-    told = described_sound(TranscriptionBody, error=ERROR)
+    told = described_sound(TranscriptionBody, EXAMPLE, error=ERROR)
     told["responses"] = {status: said for status, said in told["responses"].items() if status not in STATUSES}
     return told
 

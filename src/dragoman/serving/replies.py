@@ -69,11 +69,14 @@ def described(
     return {"openapi_extra": {"requestBody": {"required": True, "content": content}}, "responses": responses}
 
 
-def described_sound(body: type[BaseModel], *, raw: bool = False, error: dict[str, Any] = ERROR) -> dict[str, Any]:
+def described_sound(
+    body: type[BaseModel], example: dict[str, Any], *, raw: bool = False, error: dict[str, Any] = ERROR
+) -> dict[str, Any]:
     """Return what OpenAPI says of a request with a recording and of its errors, as arguments of a route.
 
     Args:
         body: the fields of the form, besides the file.
+        example: an answer.
         raw: whether the file alone is taken too, with the fields in the address.
         error: the schema of errors.
     """
@@ -82,6 +85,7 @@ def described_sound(body: type[BaseModel], *, raw: bool = False, error: dict[str
     file = {"type": "string", "format": "binary", "description": "WAV, FLAC, OGG, MP3 or what else libsndfile reads."}
     form = schema | {"properties": {"file": file} | fields, "required": ["file", *schema.get("required", ())]}
     told = described(None, error=error)
+    told["responses"][200] = {"description": "What is said.", "content": {JSON: {"example": example}}}
     told["openapi_extra"]["requestBody"]["content"] = {FILES: {"schema": form}}
     if raw:
         told["openapi_extra"]["requestBody"]["content"] |= {kind: {"schema": file} for kind in RAW_EXAMPLES}

@@ -16,6 +16,16 @@ from dragoman.serving.own import Search, number_of
 from dragoman.serving.replies import described_sound
 
 RAW_TYPES = ("application/octet-stream", "audio/")
+EXAMPLE = {
+    "text": "show me my files please", "source": "en", "target": "en", "model": "commands", "duration": 1.91,
+    "truncated": False, "finished": True,
+    "segments": [{
+        "start": 0.12, "end": 1.8, "text": "show me my files please", "score": -0.21,
+        "words": [{"start": 0.12, "end": 0.46, "text": "show"}], "tokens": None,
+        "alternatives": [{"text": "show me my files please", "score": -0.21}],
+    }],
+    "seconds": 0.08,
+}  # fmt: skip
 
 
 class TranscribeBody(Search):
@@ -32,7 +42,7 @@ def add_sounds(app: FastAPI, context: Context) -> None:
 
     @app.post(
         "/v1/transcribe", tags=["transcription"], summary="Write down a recording",
-        **described_sound(TranscribeBody, raw=True),
+        **described_sound(TranscribeBody, EXAMPLE, raw=True),
     )  # fmt: skip
     async def transcribe(request: Request) -> Response:
         started = time.perf_counter()

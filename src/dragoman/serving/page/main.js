@@ -25,6 +25,8 @@ let shown = null;
 let choices = [];
 /** The models of the last translation. @type {string[]} */
 let used = [];
+/** What wrote the text down, where it was not translated. @type {string[]} */
+let heardBy = [];
 
 const output = new Output(find("output"), { onOpen: openWord, onPoint: pointAt });
 const translating = new Translating({ onGrowing: showGrowing, onDone: showDone, onError: showFailure });
@@ -47,7 +49,7 @@ function translateText(atOnce = false) {
 function showNothing() {
   translating.stop();
   forget();
-  used = [];
+  used = heardBy = [];
   output.clear();
   showNotes([]);
   showProgress(0, 0);
@@ -113,8 +115,8 @@ function arrange() {
   find("copy").hidden = !written;
   find("undo").hidden = !choices.length;
   find("clear").hidden = sourceText() === "";
-  const key = used.length ? "modelLine" : "modelsReady";
-  const names = used.length ? used : modelNames();
+  const key = used.length ? "modelLine" : heardBy.length ? "modelLineSpeech" : "modelsReady";
+  const names = [used, heardBy, modelNames()].find(({ length }) => length) ?? [];
   find("model-line").textContent = names.length ? say(key, { models: describeModels(names) }) : "";
 }
 
@@ -233,16 +235,20 @@ function takeTranscript(transcript) {
   if (canTranslate() && chooseSource(target)) return translateText(true);
   showNothing();
   tellCount();
-  used = [model];
+  heardBy = [model];
   arrange();
-  showNotes([transcript], canTranslate() ? [() => say("notTranslated", { language: languageName(target) })] : []);
+  const notes = [];
+  if (canTranslate()) notes.push(() => say("notTranslated", { language: languageName(target) }));
+  if (transcript.truncated) notes.push(() => say("truncatedSpeech"));
+  if (!transcript.finished) notes.push(() => say("unfinishedSpeech"));
+  showNotes([], notes);
   return undefined;
 }
 
 /** Where no model reads texts, what is for them is not shown. */
 function showParts() {
   const translates = canTranslate() || !listeningModels().length;
-  for (const id of ["languages", "output-pane", "legend", "documents"]) find(id).hidden = !translates;
+  for (const id of ["languages", "output-pane", "legend", "documents", "count"]) find(id).hidden = !translates;
   find("source").dataset.placeholder = translates ? "placeholder" : "placeholderSpeech";
   for (const [id, key] of [["source-title", "sourceTitle"], ["source-help", "sourceHelp"]]) {
     find(id).dataset.text = translates ? key : `${key}Speech`;

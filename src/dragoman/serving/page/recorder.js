@@ -21,11 +21,18 @@ const KEYS = {
 /** Whoever models were trained on was not made louder or quieter by a browser. */
 const AS_IT_IS = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
 
+/** Milliseconds for the last block. */
+const PATIENCE = 1000;
+
 /** One recording. */
 export class Recorder {
-  /** @param {(state: {level: number, seconds: number}) => void} onHeard how loud it is, from 0 to 1, and how long */
-  constructor(onHeard) {
+  /**
+   * @param {{onHeard: (state: {level: number, seconds: number}) => void, onGone: () => void}} callbacks how loud it is,
+   *   from 0 to 1, and how long; the microphone was taken away
+   */
+  constructor({ onHeard, onGone }) {
     this.onHeard = onHeard;
+    this.onGone = onGone;
     /** @type {Float32Array[]} */
     this.parts = [];
     this.count = 0;
@@ -37,6 +44,7 @@ export class Recorder {
     if (!navigator.mediaDevices?.getUserMedia) throw new MicrophoneError("micInsecure");
     try {
       this.stream = await navigator.mediaDevices.getUserMedia({ audio: AS_IT_IS });
+      for (const track of this.stream.getTracks()) track.onended = () => this.onGone();
       this.context = new AudioContext();
       await this.context.audioWorklet.addModule(new URL("capture.js", import.meta.url));
       this.node = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0, channelCount: 1 });
@@ -67,7 +75,8 @@ export class Recorder {
   async stop() {
     const ended = new Promise((done) => (this.ended = done));
     this.node.port.postMessage("stop");
-    await ended;
+    // Where the browser has stopped the sound's thread, nothing more comes.
+    await Promise.race([ended, new Promise((go) => setTimeout(go, PATIENCE))]);
     const rate = this.rate;
     this.#release();
     return wavFile(this.parts, this.count, rate);

@@ -67,7 +67,7 @@ export function watchSounds(callbacks) {
 
 async function start() {
   clearError();
-  const made = new Recorder(hear);
+  const made = new Recorder({ onHeard: hear, onGone: stop });
   state = "asking";
   arrange();
   try {

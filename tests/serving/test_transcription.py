@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -355,4 +354,6 @@ def test_the_description_has_the_forms(client: httpx.Client) -> None:
     )
     assert {"multipart/form-data", "audio/wav"} <= set(own["requestBody"]["content"])
     assert {"model", "words"} <= {one["name"] for one in own["parameters"]}
-    assert json.dumps(own)
+    for described, path in ((own, OWN), (openai, OPENAI)):
+        example = described["responses"]["200"]["content"]["application/json"]["example"]
+        assert set(example) == set(sent(client, path, said("low"), model="tones").json())
