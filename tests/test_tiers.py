@@ -20,7 +20,7 @@ TRAINS_FOR_OTHER_REASONS = {
     "test_interrupted.py",
     "test_lists_and_events.py", "test_markov_runs.py", "test_markov_verbs.py", "test_memory.py", "test_mistakes.py",
     "test_nothing_in_silence.py", "test_peers_agree.py", "test_peers_limits.py",
-    "test_pushing.py", "test_resume.py",
+    "test_pushing.py", "test_quantizing.py", "test_resume.py",
     "test_subword_sampling.py", "test_synthesize.py", "test_text_verbs.py", "test_verbs_in_python.py",
 }  # fmt: skip
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(HERE).as_posix())
