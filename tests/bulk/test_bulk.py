@@ -11,6 +11,8 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import torch
 
 from dragoman import Translator
 from dragoman.bulk import Problem, running, translate_file
-from dragoman.bulk.parts import cut
+from dragoman.bulk.parts import Part, cut
 from dragoman.bulk.running import Job
 from dragoman.cli import make_app
 from dragoman.config import DecodingConfig, Placement
@@ -173,6 +175,36 @@ def test_what_a_dead_worker_was_at_is_done_again(model, expected, source, tmp_pa
     assert lines_of(tmp_path / "out") == expected
     assert result.left_out == ()
     assert any("a worker has died" in line for line in told)
+
+
+def test_a_part_that_no_pool_took_is_not_lost(model, expected, source, tmp_path, monkeypatch):
+    """A worker may die between two parts: then the pool takes no more of them."""
+    broken = [True]
+
+    class Pool(ProcessPoolExecutor):
+        def __init__(self, workers: int, context: object, opening: Callable[[Job], None], given: tuple[Job]) -> None:
+            monkeypatch.setitem(running._WORKER, "job", given[0])
+            monkeypatch.setitem(running._WORKER, "translator", Translator.from_pretrained(model))
+            self.taken = 0
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def submit(self, work: Callable[[Part], object], part: Part) -> Future[object]:
+            self.taken += 1
+            if self.taken == 2 and broken and broken.pop():
+                raise BrokenProcessPool
+            done: Future[object] = Future()
+            done.set_result(work(part))
+            return done
+
+    monkeypatch.setattr(running, "ProcessPoolExecutor", Pool)
+    translate_file(model, source, tmp_path / "out", workers=2, part_lines=5)
+    assert not broken
+    assert lines_of(tmp_path / "out") == expected
 
 
 def test_a_part_that_always_kills_is_left_out_and_tried_again(model, expected, source, tmp_path, forked, monkeypatch):

@@ -176,15 +176,15 @@ class _Run:
                             if part is not None and not self._is_done(part):
                                 waiting.append(part)
                         while waiting:
-                            part = waiting.pop(0)
-                            running[pool.submit(_translated, part)] = part
+                            running[pool.submit(_translated, waiting[0])] = waiting[0]
+                            del waiting[0]  # not before: a pool whose worker has died takes nothing
                         if not running:
                             break
                         for future in wait(running, return_when=FIRST_COMPLETED).done:
                             self._take(running[future], *future.result())
                             del running[future]
                 except BrokenProcessPool:
-                    waiting = self._after_death(list(running.values()))
+                    waiting = [*self._after_death(list(running.values())), *waiting]
         problems = [one for number in range(self.count) for one in self.parts.problems(number)]
         return BulkResult(self.parts.folder, self.lines, self.kept, tuple(problems), tuple(self._left_out))
 
