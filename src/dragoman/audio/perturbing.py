@@ -1,7 +1,7 @@
 """Recordings as training hears them: a little different in each epoch.
 
-Speed by 5 % (Ko et al. 2015: 0.9 to 1.1), loudness, a room that echoes, and noise. All of it is counter-based: a pure
-function of the seed, the epoch and the recording's number.
+Speed by 5 % (Ko et al. 2015: 0.9 to 1.1), silence around it, loudness, a room that echoes, and noise. All of it is
+counter-based: a pure function of the seed, the epoch and the recording's number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dragoman.config.audio import AudioConfig
 
 SPEEDS = (95, 100, 105)
 # Of `everything`: how often, and between which bounds.
+SILENCE_SHARE, LONGEST_SILENCE = 0.5, 0.5  # seconds on either side
 GAIN = (-9.0, 3.0)  # dB
 ROOM_SHARE, DECAY = 0.3, (0.1, 0.4)  # seconds until an echo is 60 dB down
 NOISE_SHARE, RATIO = 0.5, (8.0, 40.0)  # dB of the sound over the noise
@@ -38,12 +39,28 @@ def perturbed(sound: Waveform, settings: AudioConfig, *, seed: int, epoch: int, 
     draw = np.random.default_rng([seed, epoch, index, 0x50D])
     samples = change_speed(sound.samples, SPEEDS[draw.integers(len(SPEEDS))])
     if settings.perturb == "everything":
-        if draw.random() < ROOM_SHARE:
-            samples = add_room(samples, sound.sample_rate, draw.uniform(*DECAY), draw)
-        if draw.random() < NOISE_SHARE:
-            samples = add_noise(samples, draw.uniform(*RATIO), draw.uniform(*COLOURS), draw)
-        samples = samples * 10 ** (draw.uniform(*GAIN) / 20)
+        samples = as_recorded(samples, sound.sample_rate, draw)
     return Waveform(samples.clamp(-1, 1), sound.sample_rate)
+
+
+def as_recorded(
+    samples: Float[Tensor, " time"], sample_rate: int, draw: np.random.Generator
+) -> Float[Tensor, " longer"]:
+    """Return samples as somebody may have recorded them: silence around them, an echo, noise, and how loud.
+
+    Args:
+        samples: of a sound.
+        sample_rate: their rate in Hz.
+        draw: where all of it comes from.
+    """
+    if draw.random() < SILENCE_SHARE:
+        before, after = (round(draw.uniform(0, LONGEST_SILENCE) * sample_rate) for _ in range(2))
+        samples = torch.nn.functional.pad(samples, (before, after))
+    if draw.random() < ROOM_SHARE:
+        samples = add_room(samples, sample_rate, draw.uniform(*DECAY), draw)
+    if draw.random() < NOISE_SHARE:
+        samples = add_noise(samples, draw.uniform(*RATIO), draw.uniform(*COLOURS), draw)
+    return samples * 10 ** (draw.uniform(*GAIN) / 20)
 
 
 def change_speed(samples: Float[Tensor, " time"], percent: int) -> Float[Tensor, " changed"]:

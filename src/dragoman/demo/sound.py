@@ -154,7 +154,7 @@ def write_spoken_commands(directory: Path, commands: CommandCorpus, language: st
         listing, said = directory / f"{name}.tsv", "".join(f"{one.command.en}\n" for one in spoken)
         texts = directory / f"{name}.txt"
         if not (listing.exists() and listing.read_text() == lines and texts.exists() and texts.read_text() == said):
-            _speak(directory / name, spoken, language)
+            _record(directory / name, spoken, language)
             texts.write_text(said)
             # Last: who finds it finds everything.
             listing.write_text(lines)
@@ -163,13 +163,19 @@ def write_spoken_commands(directory: Path, commands: CommandCorpus, language: st
     return total
 
 
-def _speak(directory: Path, spoken: list[Spoken], language: str) -> None:
-    from dragoman.audio import say_all
+def _record(directory: Path, spoken: list[Spoken], language: str) -> None:
+    """Have commands spoken, in rooms and with noise and silence around them, as `as_recorded` draws it for each."""
+    import numpy as np
+
+    from dragoman.audio import Waveform, say_all
+    from dragoman.audio.perturbing import as_recorded
 
     directory.mkdir(parents=True, exist_ok=True)
     texts = [(getattr(one.command, language), one.voice) for one in spoken]
     for number, sound in enumerate(say_all(texts, sample_rate=RATE, workers=os.cpu_count() or 1)):
-        write_wav(directory / f"{number:05}.wav", sound)
+        draw = np.random.default_rng([*directory.name.encode(), number])
+        samples = as_recorded(sound.samples, RATE, draw).clamp(-1, 1)
+        write_wav(directory / f"{number:05}.wav", Waveform(samples, RATE))
 
 
 def write_wav(path: Path, sound: Waveform) -> None:
