@@ -161,7 +161,7 @@ def test_named_machines_and_registries_are_seen(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
     (tmp_path / "runs" / "log").write_text(host, encoding="utf-8")
     (tmp_path / "docs" / "a.md").write_text(f"see\nhttps://{host}/x", encoding="utf-8")
-    (tmp_path / "docs" / "b.md").write_text("~/work/x and ./root/x; cd /" + "home/me", encoding="utf-8")
+    (tmp_path / "docs" / "b.md").write_text("~/opt/x and ./root/x; cd /" + "home/me", encoding="utf-8")
     (tmp_path / house.MAY_NAME_A_HOST).write_text(f"{host}\n/" + "root/x", encoding="utf-8")
     assert [complaint.split(": names")[0] for complaint in house.places(tmp_path)] == [
         "docs/a.md:2",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.options import Json, Model, print_json, tell
+
+if TYPE_CHECKING:
+    from dragoman.runs import Bundle
 
 
 def export(
@@ -68,11 +71,7 @@ def pack(
     from dragoman.runs import pack as make
 
     made = make(model, out)
-    if as_json:
-        print_json(made.to_dict())
-        return
-    _print_files(made.files)
-    print(f"{made.directory.stat().st_size:>15,}  bytes in {made.directory}")
+    _print_made(made, made.directory.stat().st_size, as_json)
 
 
 def bundle(
@@ -84,11 +83,7 @@ def bundle(
     from dragoman.runs import bundle as make
 
     made = make(model, out)
-    if as_json:
-        print_json(made.to_dict())
-        return
-    _print_files(made.files)
-    print(f"{made.bytes:>15,}  bytes in {made.directory}")
+    _print_made(made, made.bytes, as_json)
 
 
 def quantize(
@@ -100,11 +95,7 @@ def quantize(
     from dragoman.runs import quantize as make
 
     made = make(model, out)
-    if as_json:
-        print_json(made.to_dict())
-        return
-    _print_files(made.files)
-    print(f"{made.bytes:>15,}  bytes in {made.directory}")
+    _print_made(made, made.bytes, as_json)
 
 
 def push(
@@ -123,6 +114,14 @@ def push(
         return
     _print_files(pushed.files)
     tell("nothing was sent" if pushed.url is None else f"uploaded: {pushed.url}")
+
+
+def _print_made(made: Bundle, size: int, as_json: bool) -> None:
+    if as_json:
+        print_json(made.to_dict())
+        return
+    _print_files(made.files)
+    print(f"{size:>15,}  bytes in {made.directory}")
 
 
 def _print_files(files: Mapping[str, int]) -> None:
