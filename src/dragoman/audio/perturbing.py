@@ -86,12 +86,14 @@ def add_noise(
 
 def coloured_noise(count: int, colour: float, draw: np.random.Generator) -> Float32[Tensor, " time"]:
     """Return noise of mean power 1 that falls with frequency to an exponent."""
-    noise = torch.from_numpy(draw.standard_normal(count, dtype=np.float32))
+    noise = draw.standard_normal(count, dtype=np.float32)
     if colour and count > 2:
-        spectrum = torch.fft.rfft(noise)
-        spectrum[1:] *= torch.arange(1, len(spectrum)) ** (-colour / 2)
+        size = _fast_size(count)
+        spectrum = np.fft.rfft(noise, size)
+        spectrum[1:] *= np.arange(1, len(spectrum), dtype=np.float32) ** (-colour / 2)
         spectrum[0] = 0
-        noise = torch.fft.irfft(spectrum, count)
+        noise = np.fft.irfft(spectrum, size)[:count].astype(np.float32)
+    noise = torch.from_numpy(noise)
     return noise / noise.square().mean().sqrt().clamp(min=1e-12)
 
 
@@ -113,6 +115,12 @@ def add_room(
     echoes[: round(0.003 * sample_rate)] = 0
     echoes *= (0.5 / echoes.square().sum().clamp(min=1e-12)).sqrt()
     echoes[0] = 1
-    size = len(samples) + count - 1
-    wet = torch.fft.irfft(torch.fft.rfft(samples, size) * torch.fft.rfft(echoes.to(samples), size), size)
-    return wet[: len(samples)]
+    size = _fast_size(len(samples) + count - 1)
+    wet = np.fft.irfft(np.fft.rfft(samples.numpy(), size) * np.fft.rfft(echoes.numpy(), size), size)
+    return torch.from_numpy(wet[: len(samples)]).to(samples)
+
+
+def _fast_size(least: int) -> int:
+    """The next length whose transform is fast: a power of two, or three quarters of one."""
+    power = 1 << (least - 1).bit_length()
+    return power * 3 // 4 if power * 3 // 4 >= least else power

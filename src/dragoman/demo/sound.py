@@ -43,7 +43,7 @@ class SoundDemo:
     exit_status: int = 0
 
 
-def sound_config(out: Path, corpus: Path, updates: int = 900, time: str | float | None = None) -> TrainConfig:
+def sound_config(out: Path, corpus: Path, updates: int = 1200, time: str | float | None = None) -> TrainConfig:
     """Return the settings of the demo: a small model, about three minutes on two cores.
 
     Args:
@@ -85,7 +85,7 @@ def sound_config(out: Path, corpus: Path, updates: int = 900, time: str | float 
 
 
 def run_sound_demo(
-    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 900, time: str | float | None = None,
+    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 1200, time: str | float | None = None,
     report: Callable[[str], None] = print,
 ) -> SoundDemo:  # fmt: skip
     """Have commands spoken, train on them (or go on), transcribe held-out ones, and tell how many words are wrong.
