@@ -43,7 +43,7 @@ class SoundDemo:
     exit_status: int = 0
 
 
-def sound_config(out: Path, corpus: Path, updates: int = 1200, time: str | float | None = None) -> TrainConfig:
+def sound_config(out: Path, corpus: Path, updates: int = 1000, time: str | float | None = None) -> TrainConfig:
     """Return the settings of the demo: a small model, about three minutes on two cores.
 
     Args:
@@ -76,7 +76,7 @@ def sound_config(out: Path, corpus: Path, updates: int = 1200, time: str | float
     if time is None:
         return short
     longer = {
-        "audio": {"perturb": "everything"},
+        "audio": {"perturb": "speed"},
         "model": {"num_encoder_layers": 4},
         "training": {"max_minutes": time, "max_steps": None, "ema_decay": 0.995},
         "validation": {"every": None, "metric": "wer"},
@@ -85,7 +85,7 @@ def sound_config(out: Path, corpus: Path, updates: int = 1200, time: str | float
 
 
 def run_sound_demo(
-    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 1200, time: str | float | None = None,
+    out: str | Path = "runs/demo-sound", *, language: str = "en", updates: int = 1000, time: str | float | None = None,
     report: Callable[[str], None] = print,
 ) -> SoundDemo:  # fmt: skip
     """Have commands spoken, train on them (or go on), transcribe held-out ones, and tell how many words are wrong.
