@@ -270,10 +270,10 @@ def test_objects_keep_what_they_have(model, expected, cluster, blocks, tmp_path)
 
 def test_pairs_and_scores_are_those_of_one_process(model, expected, cluster, blocks, tmp_path):
     source, bad = lines_file(tmp_path / "source.txt"), tmp_path / "bad.txt"
-    search = DecodingConfig(max_length=8, end_at_limit=True)
+    search = DecodingConfig(max_length=8, end_at_limit="charged")
     here, counts, ours = Counts(unit="lines"), Counts(unit="lines"), {"max_ratio": 9.0, "kind": "self-training"}
     wanted = list(synthesize_here(str(model), source, counts=here, decoding=search, **ours))
-    found = list(synthesize(model, source, cluster=ONE, counts=counts, settings={"end_at_limit": True}, **ours))
+    found = list(synthesize(model, source, cluster=ONE, counts=counts, settings={"end_at_limit": "charged"}, **ours))
     assert found == wanted
     assert counts == here
     bad.write_bytes(b"\xff\n" + TEXTS[1].encode())

@@ -313,7 +313,8 @@ def by_actors(rows: Any, cluster: Cluster, device: str, made: type, given: Mappi
     """
     ray, data = import_module("ray"), import_module("ray.data")
     there = ray.cluster_resources()
-    fewest, most = cluster.bounds(int(there.get("CPU", 1)))
+    # One of those of a local Ray is for reading.
+    fewest, most = cluster.bounds(int(there.get("CPU", 1)) - (cluster.address == LOCAL))
     gpus = cluster.gpus
     if gpus is None:
         gpus = 1 if device not in ("cpu", "mps") and there.get("GPU") else 0
