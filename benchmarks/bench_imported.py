@@ -136,8 +136,8 @@ def made(folder: Path, nllb: bool) -> tuple[Path, list[str]]:
     theirs, ours, peer = (folder / name for name in ("theirs", "ours", "peer"))
     (make_nllb if nllb else make)(theirs)
     begun = time.perf_counter()
-    languages = {"source_language": "en", "target_language": "de"} if nllb else {}
-    dragoman.import_model(theirs, ours, **languages)
+    source, target = ("en", "de") if nllb else (None, None)
+    dragoman.import_model(theirs, ours, source_language=source, target_language=target)
     print_row("imported", {"what": "import", "seconds": time.perf_counter() - begun})
     if nllb:
         dragoman.export_model(ours, "ctranslate2", peer, check=False)
