@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -46,7 +47,7 @@ def expected(model: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    ray = import_module("ray")
+    ray, at_end = import_module("ray"), signal.getsignal(signal.SIGTERM)
     here = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", here)  # where actors find `dying`
@@ -56,6 +57,7 @@ def cluster() -> Iterator[Any]:
         )  # fmt: skip
     yield ray
     ray.shutdown()
+    signal.signal(signal.SIGTERM, at_end)  # Ray puts its own there
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
@@ -228,7 +230,7 @@ def connected(cluster: Cluster) -> Generator[Any, None, None]:
     except ImportError as error:
         hint = "pip install 'dragoman[ray]', or leave --ray out: --workers alone uses this machine"
         raise DragomanError("translating by Ray needs the package ray", found=error, hint=hint) from error
-    ours = not ray.is_initialized()
+    ours, at_end = not ray.is_initialized(), signal.getsignal(signal.SIGTERM)
     try:
         if ours:
             _start(ray, cluster)
@@ -244,6 +246,8 @@ def connected(cluster: Cluster) -> Generator[Any, None, None]:
     finally:
         if ours:
             ray.shutdown()
+            if current_thread() is main_thread():
+                signal.signal(signal.SIGTERM, at_end)  # Ray puts its own there, and leaves it
 
 
 def _start(ray: Any, cluster: Cluster) -> None:
