@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
-from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
+from dragoman.data import EpochStores, Prepared, doubt_draws
 from dragoman.data.mixing import Mixing
+from dragoman.data.shards import plan_of
 from dragoman.distributed import ALONE, World
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
@@ -209,18 +210,19 @@ class Trainer:
         """The micro-batches of each update, from where training stands, epoch after epoch."""
         while True:
             plan = self.plan(self.progress.epoch)
-            while self.progress.update < len(plan):
-                yield plan[self.progress.update]
+            with suppress(IndexError):
+                while True:
+                    yield plan[self.progress.update]
             self.progress.epoch += 1
             self.progress.update = 0
 
-    def plan(self, epoch: int) -> list[list[np.ndarray]]:
+    def plan(self, epoch: int) -> Sequence[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
         store, (budget, seed) = self.stores.of(epoch), (self.settings.batch_tokens, self.settings.seed)
         assert budget is not None
-        lengths, rows = (store.source_lengths, store.target_lengths), self.mixing.rows(epoch)
+        rows = self.mixing.rows(epoch)
         each = self.progress.micro_batches or self.settings.accumulate * self.world.size
-        return plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
+        return plan_of(store, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""
