@@ -35,6 +35,10 @@ class Repetitions:
         if len(part) >= 2 * _WAITING:
             self._flush(key % _FILES)
 
+    def skip(self) -> None:
+        """Take a text that repeats none, and that none repeats."""
+        self._count += 1
+
     def _flush(self, number: int) -> None:
         with self._paths[number].open("ab") as file:
             self._waiting[number].tofile(file)
