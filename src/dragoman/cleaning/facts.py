@@ -32,7 +32,7 @@ _GOES_ON = 200
 # Of longer corpora so many lengths and texts, evenly spread, tell what is usual.
 _SAMPLE = 200_000
 _SLOTS = 2**22  # of the table that counts texts that repeat
-_PART_OF_SIDE = 0.05  # of the letters of a side: a script with fewer is not usual for it
+_PART_OF_SIDE = 0.25  # of the letters of a side: a script with fewer is not usual for it
 _DIGITS = re.compile(r"\d+")
 
 

@@ -25,7 +25,7 @@ RULES = {
     "copy": "the target is a copy of the source",
     "long": "a side is too long",
     "ratio": "the lengths do not fit each other",
-    "letters": "a side is hardly letters",
+    "letters": "a side is hardly letters and digits",
     "script": "a side is in another script than is usual",
     "exchanged": "source and target have changed places",
     "language": "a side is in another language",
@@ -53,7 +53,7 @@ class Usual:
 
     Attributes:
         log_ratio: the median of the logarithm of the ratio of lengths.
-        scripts: of source and target: those that make up a twentieth of its letters or more.
+        scripts: of source and target: those that make up a quarter of its letters or more.
     """
 
     log_ratio: float = 0.0
@@ -77,7 +77,7 @@ def is_mojibake(text: str) -> bool:
     if text.isascii() or (first := _TWICE.search(text)) is None:
         return False
     data = b"".join(_bytes_of(character) for character in text[first.start() : first.start() + 4])
-    if any(_is_text(data[:length]) for length in (4, 3)):
+    if any(_is_text(data[:length]) for length in (4, 3) if len(data) >= length):
         return True
     # Two such characters may stand side by side (ß and a closing quotation mark), but hardly these, or several pairs.
     sure = first[0][0] in _LEADS or len(_TWO.findall(text)) > 1
@@ -120,11 +120,11 @@ def is_of_odd_ratio(source: str, target: str, usual: Usual, settings: CleaningCo
 
 
 def has_few_letters(source: str, target: str, usual: Usual, settings: CleaningConfig) -> bool:
-    """Return whether a side is hardly letters."""
+    """Return whether a side is hardly letters and digits."""
     del usual
     for text in (source, target):
         wanted = settings.min_letters * len("".join(text.split()))
-        letters = sum(map(str.isalpha, text))
+        letters = sum(map(str.isalnum, text))
         # In some scripts vowels are marks.
         if letters < wanted and letters + sum(unicodedata.category(one)[0] == "M" for one in text) < wanted:
             return True
@@ -141,13 +141,18 @@ class _Scripts(dict[str, str]):
 
 
 _JAPANESE = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "HALFWIDTH": "CJK", "FULLWIDTH": "LATIN", "IDEOGRAPHIC": "CJK"}
+_OF_A_WORD = 3
 _SCRIPTS = _Scripts()
 
 
 def scripts_of(text: str) -> Counter[str]:
-    """Return how many letters a text has of each script (LATIN, CYRILLIC, CJK with kana, ...)."""
+    """Return how many letters a text has of each script (LATIN, CYRILLIC, CJK with kana, ...); one of CJK says as much
+    as three of others, and counts so.
+    """
     found = Counter(map(_SCRIPTS.__getitem__, text))
     del found[""]
+    if "CJK" in found:
+        found["CJK"] *= _OF_A_WORD
     return found
 
 

@@ -25,7 +25,7 @@ class CleaningConfig(Section, section="cleaning"):
     )
     min_letters: Share = setting(
         default=0.5,
-        description="Pairs with a side of which fewer characters, blanks aside, are letters, are dropped.",
+        description="Pairs with a side of which fewer characters, blanks aside, are letters or digits, are dropped.",
         since="0.2.0",
     )
     min_script: Share = setting(
@@ -45,7 +45,7 @@ class CleaningConfig(Section, section="cleaning"):
         since="0.2.0",
     )
     max_repeats: Positive = setting(
-        default=50,
+        default=30,
         description="Pairs with a side that stands in more different pairs than this are boilerplate, and dropped.",
         unit="pairs",
         since="0.2.0",
