@@ -65,9 +65,10 @@ class ShardedStore(TokenStore):
         return shard
 
     def each(self, side: str) -> Iterator[np.ndarray]:
-        """Yield the unframed ids of a side, a shard at a time."""
-        for number in range(len(self._shards)):
-            yield self._shard(number).tokens(side)
+        """Yield the unframed ids of a side, a shard at a time, which is mapped only for so long."""
+        for number, shard in enumerate(self._shards):
+            self._shard(number)
+            yield TokenStore.open(shard.directory).tokens(side)
 
     def tokens(self, side: str) -> np.ndarray:
         """Return the unframed ids of all pairs on a side, which takes the memory for them; `each` does not."""
