@@ -210,7 +210,15 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, [("猫吃鱼。", "The cat eats fish."), ("猫", "猫"), ("两只狗。", "Two dogs here.")])
-    base = ["dragoman", "clean", "--source", str(tmp_path / "in.source"), "--target", str(tmp_path / "in.target"), "--out"]
+    base = [
+        "dragoman",
+        "clean",
+        "--source",
+        str(tmp_path / "in.source"),
+        "--target",
+        str(tmp_path / "in.target"),
+        "--out",
+    ]
 
     def run(*more: str) -> int:
         monkeypatch.setattr(sys, "argv", [*base, *more])

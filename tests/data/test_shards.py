@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -84,6 +85,17 @@ def test_a_stopped_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
         path.name for path in (tmp_path / "whole").rglob("*")
     }
     assert len(data.train) == len(whole.train)
+
+
+def test_a_preparation_that_was_stopped_at_its_end_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of(tmp_path, "data.shard_pairs=50")
+    with monkeypatch.context() as patched:
+        patched.setattr("dragoman.data.prepare.tell_unknown", lambda *_: sys.exit(1))
+        with pytest.raises(SystemExit):
+            prepare(config, tmp_path / "data")
+    monkeypatch.setattr("dragoman.data.prepare.begin", None)
+    data = prepare(config, tmp_path / "data")
+    assert data.counts["train"].kept == len(data.train) == 234
 
 
 def test_what_was_begun_of_other_files_is_not_used(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from dragoman.data.prepared_files import write_json, write_texts
 from dragoman.data.repetitions import Repetitions, is_marked
 from dragoman.data.shards import finish, shard_path
 from dragoman.data.splitting import Candidates, is_held_out
-from dragoman.data.store import TokenStore
+from dragoman.data.store import DESCRIPTION, TokenStore
 from dragoman.files import parse_json, read_json, remove_temporaries, write_new_file
 from dragoman.pace import Pace
 from dragoman.text import Pair, ReadCounts, TokenizerPair
@@ -254,13 +254,14 @@ def write_shards(
             sizes[name] = sizes.get(name, 0) + size
     deque(pairs, maxlen=0)
     total.take_in(reading)
-    store = finish(train)
-    for facts in train.glob("*.json"):
-        if facts.stem.isdigit():
-            facts.unlink()
-    for name in (BEGUN, KEYS):
-        (folder / name).unlink()
-    return store, total, sizes
+    (train / DESCRIPTION).unlink(missing_ok=True)
+    return finish(train), total, sizes
+
+
+def forget(folder: Path) -> None:
+    """Delete what only going on needed, when all else is there."""
+    for file in (*(folder / "train").glob("[0-9]*.json"), folder / KEYS, folder / BEGUN):
+        file.unlink()
 
 
 def _counted(rows: Iterable[Any], file: Path, counts: Counts, sizes: dict[str, int]) -> Iterator[Any]:

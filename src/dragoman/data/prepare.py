@@ -25,7 +25,7 @@ from typing import Any
 from dragoman.config import Section, TrainConfig
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts, tell_counts
-from dragoman.data.large import Begun, begin, is_large, open_unfinished, unfinished, write_shards
+from dragoman.data.large import Begun, begin, forget, is_large, open_unfinished, unfinished, write_shards
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
@@ -279,6 +279,7 @@ def _build_large(
     for part, one in counts.items():
         tell_counts(part, one, report)
     tell_unknown({"train": train, "dev": dev}, made, config, corpora.unit, report)
+    forget(folder)
     return _facts(config, corpora, made, counts, sizes)
 
 
