@@ -90,10 +90,10 @@ def test_a_stopped_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_preparation_that_was_stopped_at_its_end_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path, "data.shard_pairs=50")
     with monkeypatch.context() as patched:
-        patched.setattr("dragoman.data.prepare.tell_unknown", lambda *_: sys.exit(1))
+        patched.setattr(sys.modules[prepare.__module__], "tell_unknown", lambda *_: sys.exit(1))
         with pytest.raises(SystemExit):
             prepare(config, tmp_path / "data")
-    monkeypatch.setattr("dragoman.data.prepare.begin", None)
+    monkeypatch.setattr(sys.modules[prepare.__module__], "begin", None)
     data = prepare(config, tmp_path / "data")
     assert data.counts["train"].kept == len(data.train) == 234
 

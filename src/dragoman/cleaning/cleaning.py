@@ -76,16 +76,31 @@ def clean(
     if why:
         report(f"language: not asked, for {why}")
         rules = tuple(rule for rule in rules if rule != "language")
+    readings = _Readings(corpus, rules, settings, language)
+    found = _written(directory, readings, scores, device, report, keep_dropped=keep_dropped)
+    for line in found.lines():
+        report(line)
+    return found
+
+
+def _written(
+    directory: Path,
+    readings: _Readings,
+    scores: tuple[str | Path, str | Path] | None,
+    device: str,
+    report: Callable[[str], None],
+    *,
+    keep_dropped: bool,
+) -> CleanReport:
+    """Do the work beside the directory, and put it there when all is done."""
     remove_orphans(directory)
     temporary = temporary_sibling(directory)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with written_as(temporary, directory):
             temporary.mkdir(parents=True)
-            facts = find_facts(corpus, temporary / "hashes", frozenset(rules), settings, report)
-            shutil.rmtree(temporary / "hashes", ignore_errors=True)
-            work = _Second(corpus, rules, settings, facts, language)
-            found = work.write(temporary, scores, device, report, keep_dropped=keep_dropped)
+            readings.find_facts(temporary / "hashes", report)
+            found = readings.write(temporary, scores, device, report, keep_dropped=keep_dropped)
             (temporary / REPORT).write_text(found.to_json() + "\n", encoding="utf-8")
             (temporary / TEXT).write_text("\n".join(found.lines()) + "\n", encoding="utf-8")
             flush_directory(temporary)
@@ -94,8 +109,6 @@ def clean(
             temporary.rename(directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for line in found.lines():
-        report(line)
     return found
 
 
@@ -107,19 +120,23 @@ def _asked(without: Sequence[str], *, scored: bool) -> tuple[str, ...]:
     return tuple(rule for rule in RULES if rule not in without and (scored or rule != "score"))
 
 
-class _Second:
-    """The second reading: asks the rules, batch by batch, each only what those before it have left."""
+class _Readings:
+    """Both readings; the second asks the rules, batch by batch, each only what those before it have left."""
 
     def __init__(
         self,
         corpus: ParallelCorpus,
         rules: tuple[str, ...],
         settings: CleaningConfig,
-        facts: Facts,
         language: LanguageRule | None,
     ) -> None:
-        self._corpus, self._rules, self._settings = corpus, rules, settings
-        self._facts, self._language = facts, language
+        self._corpus, self._rules, self._settings, self._language = corpus, rules, settings, language
+        self._facts: Facts
+
+    def find_facts(self, folder: Path, report: Callable[[str], None]) -> None:
+        """Read the corpus for the first time; the folder is for hashes, and goes again."""
+        self._facts = find_facts(self._corpus, folder, frozenset(self._rules), self._settings, report)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def judged(self, reading: ReadCounts, pace: Pace) -> Iterator[list[tuple[Pair, str | None]]]:
         """Yield the pairs, some at a time, each with the rule that drops it; scores are not asked."""

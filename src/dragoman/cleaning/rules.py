@@ -38,11 +38,10 @@ RULES = {
 _FEWEST = 10  # characters of a side whose ratio is looked at
 _ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
 # UTF-8 that was read as Windows-1252 or Latin-1: the first byte of a letter, and a byte that goes on.
-_TWICE = re.compile(
-    "[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2122\u20ac]"
-)
+_GOES_ON = "[\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2122\u20ac]"
+_TWICE = re.compile(f"[\u00c2-\u00f4]{_GOES_ON}")
 _LEADS = frozenset("\u00c2\u00c3\u00c5\u00d0\u00d1")
-_TWO = re.compile(_TWICE.pattern.replace("\u00c2-\u00f4", "\u00c2-\u00de"))
+_TWO = re.compile(f"[\u00c2-\u00de]{_GOES_ON}")
 _NUMBER = re.compile(r"\d+(?:[.,\u2009\u202f\u00a0' ]\d{3})*(?:[.,]\d+)?")
 _ADDRESS = re.compile(r"\S*(?:https?://|www\.)\S+|\S+@\S+\.\w+")
 

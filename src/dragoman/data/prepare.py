@@ -13,16 +13,14 @@ Of a text, every source is empty.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Section, TrainConfig
+from dragoman.config import TrainConfig
+from dragoman.data.content import check_settings, data_key, tokenizer_hashes
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts, tell_counts
 from dragoman.data.large import Begun, begin, forget, is_large, open_unfinished, unfinished, write_shards
@@ -48,7 +46,7 @@ from dragoman.data.sounds import SoundStore, as_heard
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import Row, TokenStore
 from dragoman.data.unknown import tell_unknown
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import DataError
 from dragoman.files import (
     remove_orphans,
     sealed,
@@ -182,7 +180,7 @@ def prepare(
         return _open_given(Path(config.data.prepared), config, tokenizers)
     corpora = Corpora.open(config)
     hashes = {path: digest for part in corpora.all for path, digest in part.hashes().items()}
-    key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers, corpora.sizes())
+    key = data_key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers, corpora.sizes())
     if (directory / PREPARED).exists():
         try:
             prepared = Prepared.open(directory)
@@ -197,24 +195,36 @@ def prepare(
     if directory.resolve() == Path.cwd():
         raise DataError("prepared data want a directory of their own", found="the current one", hint="give another")
     remove_orphans(directory)
+    _make(directory, config, corpora, tokenizers, {"key": key, "hashes": hashes}, report)
+    return Prepared.open(directory, verify=False)
+
+
+def _make(
+    directory: Path,
+    config: TrainConfig,
+    corpora: Corpora,
+    tokenizers: TokenizerPair | None,
+    known: dict[str, Any],
+    report: Callable[[str], None],
+) -> None:
+    """Prepare a corpus beside its directory, and put it there."""
     large = is_large(corpora, config, tokenizers)
     temporary = unfinished(directory) if large else temporary_sibling(directory)
     try:
         with written_as(temporary, directory):
             if large:
-                facts = _build_large(temporary, key, config, corpora, tokenizers, report)
+                facts = _build_large(temporary, known["key"], config, corpora, tokenizers, report)
             else:
                 shutil.rmtree(temporary, ignore_errors=True)
                 temporary.mkdir(parents=True)
                 facts = _build(temporary, config, corpora, tokenizers, report)
-            facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
+            facts |= {"format": FORMAT, **known, "languages": languages_of(config)}
             facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
             write_json(temporary / PREPARED, sealed(facts))
             put(temporary, directory)
     finally:
         if not large:
             shutil.rmtree(temporary, ignore_errors=True)
-    return Prepared.open(directory, verify=False)
 
 
 def _build(
@@ -332,67 +342,13 @@ def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair 
         raise DataError(f"a {family} model learns from {wanted}", file=directory, found=found, hint=hint)
     if family == "masked" and prepared.tokenizers.target.mask is None:
         raise DataError("a masked model needs a <mask> in its vocabulary", file=directory, hint=hint)
-    if tokenizers is not None and _tokenizer_hashes(tokenizers) != _tokenizer_hashes(prepared.tokenizers):
+    if tokenizers is not None and tokenizer_hashes(tokenizers) != tokenizer_hashes(prepared.tokenizers):
         raise DataError(
             "the data was prepared with other tokenizers than the model has",
             file=directory,
             hint="prepare it again with the model's own, or give the text files",
         )
-    _check_settings(directory, config)
+    check_settings(directory, config)
     source, target = prepared.languages
     data = config.data
     return replace(prepared, languages=(data.source_language or source, data.target_language or target))
-
-
-def _check_settings(directory: Path, config: TrainConfig) -> None:
-    """Refuse settings of data or tokenizer that the prepared data do not have: they would do nothing.
-
-    Raises:
-        ConfigError: one was given.
-    """
-    made = read_facts(directory).get("settings", {})
-    differing = []
-    sections = {"data": config.data, "tokenizer": config.tokenizer, "audio": config.audio}
-    for section, settings in sections.items():
-        before = {name: one.before for name, one in settings.settings.items() if one.before is not ...}
-        given = _content(settings, unset=False)
-        known = {**_plain(before), **made.get(section, {})}
-        for key in sorted(given.keys() & known.keys()):
-            if known[key] != given[key]:
-                made_with = "left open" if known[key] is None else repr(known[key])
-                differing.append(f"{section}.{key}: {made_with} for the data, {given[key]!r} now")
-    if differing:
-        found, hint = "; ".join(differing), "leave them out, or prepare the files again with them"
-        raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
-
-
-def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None, recordings: str | None) -> str:
-    listens = {"audio": _content(config.audio), "listed": recordings} if recordings is not None else {}
-    settings: dict[str, Any] = {
-        **listens,
-        "format": FORMAT,
-        "data": _content(config.data),
-        "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
-        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else _content(config.tokenizer),
-        "mask": config.model.family == "masked",
-        "is_text": not config.model.learns_pairs,
-    }
-    if config.data.reads_languages:
-        settings["languages"] = [config.data.source_language, config.data.target_language]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _content(settings: Section, *, unset: bool = True) -> dict[str, Any]:
-    """What prepared data depend on, as JSON has it: files count by what is in them."""
-    content = {name for name, one in settings.settings.items() if "data" in one.content}
-    return _plain({name: value for name, value in settings.to_dict(unset=unset).items() if name in content})
-
-
-def _plain(tree: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(tree))
-
-
-def _tokenizer_hashes(tokenizers: TokenizerPair) -> dict[str, str]:
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizers.save(folder)
-        return {path.name: file_hash(path) for path in sorted(Path(folder).iterdir())}

@@ -105,7 +105,7 @@ def _old(directory: Path) -> Path:
 
 
 def restore(directory: Path) -> None:
-    """Bring back what a process took away that died before it put the new data in its place."""
+    """Put back what a process took away that died before it put the new data in its place."""
     if directory.name and not os.path.lexists(directory) and (_old(directory) / PREPARED).is_file():
         os.rename(_old(directory), directory)
 

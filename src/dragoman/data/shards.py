@@ -209,10 +209,16 @@ class WindowPlan(Sequence[list[np.ndarray]]):
         return self._starts[-1]
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an update; those before it in the epoch are planned first, if they were not yet."""
+        found = self.at(index)
+        if found is None:
+            raise IndexError(f"update {index} of {len(self)}")
+        return found
+
+    def at(self, index: int) -> list[np.ndarray] | None:
+        """Return an update, or None beyond the last; windows before it are planned first, if they were not yet."""
         while index >= self._starts[-1]:
             if len(self._starts) > self.windows:
-                raise IndexError(f"update {index} of {self._starts[-1]}")
+                return None
             self.window(len(self._starts) - 1)
         number = bisect_right(self._starts, index) - 1
         return self.window(number)[index - self._starts[number]]
@@ -241,3 +247,10 @@ def plan_of(
     many = isinstance(store, ShardedStore) and (len(store) if rows is None else len(rows)) > MOST_AT_ONCE
     plan = WindowPlan if many else plan_epoch
     return plan(*lengths, batch_tokens=batch_tokens, seed=seed, epoch=epoch, accumulate=accumulate, rows=rows)
+
+
+def update_of(plan: Sequence[list[np.ndarray]], number: int) -> list[np.ndarray] | None:
+    """Return an update of an epoch, counted from 0, or None if it has no such one; so not all windows are planned."""
+    if isinstance(plan, WindowPlan):
+        return plan.at(number)
+    return plan[number] if number < len(plan) else None

@@ -32,9 +32,8 @@ from dataclasses import asdict, dataclass
 import torch
 
 from dragoman.config import ModelConfig, TrainConfig
-from dragoman.data import Prepared
+from dragoman.data import Prepared, plan_of
 from dragoman.data.mixing import Mixing
-from dragoman.data.shards import plan_of
 from dragoman.distributed import world_size
 from dragoman.errors import ConfigError
 from dragoman.evaluation.fitting import fitting_metric, heard_metric
