@@ -2,7 +2,7 @@
 
 import { entropyOf, scoreOf, softmaxRow } from "./calc.js";
 import { num, percent, shown } from "./dom.js";
-import { shapeText } from "./labels.js";
+import { keyLabels, shapeText } from "./labels.js";
 import { isLive } from "./live.js";
 import { state } from "./state.js";
 import { nameOf, say } from "./texts.js";
@@ -48,6 +48,24 @@ function turningStep(trace, best, last) {
   return found;
 }
 
+/** What is said where the beam's best text is not likelier than greedy's, or greedy's cannot be followed in the beam; else null. */
+function tieAnswer(trace, best, last) {
+  const { beam } = trace.record;
+  const [second] = beam.final.slice(1);
+  const next = second ? say(` The beam's second best, “${second.text}”, has ${num(second.sum, 3)}.`, `束搜索的第二名“${second.text}”为 ${num(second.sum, 3)}。`) : "";
+  if (!last) {
+    const step = (beam.greedy_events ?? []).indexOf(null) + 1;
+    return say(`At step ${step} the beam drops greedy's beginning: others have higher sums there. The best of those, “${best.text}”, has ${num(best.sum, 3)}. Compare with greedy search to see what it writes.`,
+      `第 ${step} 步，束剪除了贪心的开头：那里另有和更高的候选。其中最好的“${best.text}”为 ${num(best.sum, 3)}。与贪心搜索对比，可看到它写什么。`);
+  }
+  if (Math.abs(last.sum - best.sum) <= 1e-6) {
+    return say(`Here it did not: greedy writes “${best.text}” too. Its log-probabilities sum to ${num(best.sum, 3)}, and no beginning that looked worse at first has overtaken it.${next}`,
+      `这里没有：贪心也写出“${best.text}”。其对数概率之和为 ${num(best.sum, 3)}，起初较差的开头没有一个后来居上。${next}`);
+  }
+  return last.sum > best.sum ? say(`Here it did not: greedy's text sums to ${num(last.sum, 3)}, likelier than the beam's “${best.text}” with ${num(best.sum, 3)}; the beam ranks by the score, in which length counts.`,
+    `这里没有：贪心的译文之和为 ${num(last.sum, 3)}，比束搜索的“${best.text}”（${num(best.sum, 3)}）更可能；束搜索按得分排名，得分还计长度。`) : null;
+}
+
 /** What the founding systems do otherwise, in this model's numbers; or where the two in view part. */
 function systemsAnswer(trace) {
   const { model, against } = trace.record;
@@ -57,9 +75,9 @@ function systemsAnswer(trace) {
     ` 此处与 ${against.name} 对比，数值最先在 ${nameOf(trace.node(first.stage))} 分开，至多相差 ${num(first.largest, 4)}；它写出“${against.output.text}”。`) : "";
   const half = trace.sizes.d_model / 2;
   const [sine, cosine] = [Math.sin(10000 ** (-2 / trace.sizes.d_model)), Math.cos(1)].map((value) => num(value, 3));
-  const norm = { pre: say("before each sublayer", "子层之前"), post: say("after each sum", "相加之后"), none: say("nowhere", "没有") }[model.norm];
+  const norm = { pre: say("stand before each sub-layer", "子层之前"), post: say("stand after each sum", "相加之后"), none: say("are left out", "没有") }[model.norm];
   return say(
-    `In conventions, not in the idea. This model norms ${norm}. The annotated Transformer norms before, with a deviation of its own; jadore, lsdefine, d2l and Marian after. lsdefine does not multiply by √d_model = ${num(Math.sqrt(trace.sizes.d_model), 2)} and counts positions from 1. Marian puts all sines first: column 1 of position 1 is ${sine} there, and ${cosine} where sines and cosines alternate (column ${half} is the first cosine there).${parted}`,
+    `In conventions, not in the idea. The norms of this model ${norm}. Those of the Annotated Transformer stand before, with their own formula of the deviation; those of jadore, lsdefine, d2l and Marian after. lsdefine does not multiply by √d_model = ${num(Math.sqrt(trace.sizes.d_model), 2)} and counts positions from 1. Marian puts all sines first: column 1 of position 1 is ${sine} there, and ${cosine} where sines and cosines alternate (column ${half} is the first cosine there).${parted}`,
     `差在惯例，不在思想。此模型的层归一化在${norm}。annotated 在前，标准差另有算法；jadore、lsdefine、d2l、Marian 在后。lsdefine 不乘 √d_model = ${num(Math.sqrt(trace.sizes.d_model), 2)}，位置从 1 数起。Marian 先放所有正弦：位置 1 的第 1 列在那里是 ${sine}，而正弦余弦交替时是 ${cosine}（那里第 ${half} 列才是第一个余弦）。${parted}`);
 }
 
@@ -94,8 +112,10 @@ export function stopsOf(trace) {
 
   stop(found.first, say("What multiplies what in a score?", "注意力分数是什么乘什么？"), () => {
     const score = scoreOf(trace, found.first, 0, 0, 1);
-    return say(`The query of one piece times the key of another, number by number, summed: q · k = ${num(score.product ?? 0)}, and ÷ √d_k gives ${num(score.traced)}.`,
-      `一个词元的查询与另一个词元的键逐项相乘再求和：q · k = ${num(score.product ?? 0)}，除以 √d_k 得 ${num(score.traced)}。`);
+    const [node, width] = [trace.node(`${found.first}.scores`), trace.node(`${found.first}.query`).shape.at(-1)];
+    const [one, other] = keyLabels(trace, node.axes.at(-1), node.shape.at(-1));
+    return say(`The query of “${one}” times the key of “${other}”: ${width} numbers of the one, each times its partner in the other, summed. In head 1, q · k = ${num(score.product ?? 0)}; divided by √d_k = √${width} = ${num(Math.sqrt(width))} it is the score ${num(score.traced)}.`,
+      `“${one}”的查询与“${other}”的键：各 ${width} 个数，逐项相乘再求和。在头 1 中 q · k = ${num(score.product ?? 0)}，除以 √d_k = √${width} = ${num(Math.sqrt(width))}，得分数 ${num(score.traced)}。`);
   }, at(`${found.first}.scores`, 0, 1));
 
   stop(found.first, say("Why ÷ √d_k?", "为什么要除以 √d_k？"), () => {
@@ -124,8 +144,8 @@ export function stopsOf(trace) {
   stop(found.causal && steps.length > 1, say("Why is this cell masked?", "为什么这个格子被遮住？"), () => {
     const why = trace.reason(found.causal, 0, 1);
     return why === null ? say("The causal mask was taken away, so it is not: the row sees the future.", "因果掩码已被去掉，所以没有遮：此行看得到未来。")
-      : say(`Row 1 is to write “${shown(trace.writes(0))}”. Key 2 is “${shown(trace.reads(1))}”, the answer itself. Its weight is exactly ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 1)}.`,
-        `第 1 行要写“${shown(trace.writes(0))}”，而第 2 个键是“${shown(trace.reads(1))}”，正是答案。其权重恰为 ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 1)}。`);
+      : say(`Row 1 is to write “${shown(trace.writes(0))}”. Key 2 is “${shown(trace.reads(1))}”, the answer itself: in training it stands there already, and a row that saw it would learn to copy. So its score is hidden before the softmax, and its weight is exactly ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 0)}.`,
+        `第 1 行要写“${shown(trace.writes(0))}”，而第 2 个键是“${shown(trace.reads(1))}”，正是答案：训练时它已在那里，看得见就只会学到照抄。所以在 softmax 之前就遮住它的分数，其权重恰为 ${num(trace.at(`${found.causal}.weights`, 0, 0, 1), 0)}。`);
   }, at(`${found.causal}.weights`, 0, 1));
 
   const views = record.views ?? [];
@@ -136,15 +156,16 @@ export function stopsOf(trace) {
 
   stop(views.length, say("What did training see that prediction does not?", "训练时看到了什么是预测时看不到的？"), () => {
     const last = views.at(-1);
-    return say(`The whole right answer: ${last.parallel.queries} rows at once (teacher forcing), each hidden from its future by the mask. Prediction has only what it wrote itself. The row is the same to ${num(last.differences.cached_parallel.largest, 7)}.`,
-      `整个正确答案：${last.parallel.queries} 行同时计算（教师强制），每行的未来被掩码遮住。预测是自回归的，只有自己写出的词元。同一行只相差 ${num(last.differences.cached_parallel.largest, 7)}。`);
+    return say(`The whole right answer: ${last.parallel.queries} rows at once (teacher forcing), each with its future hidden by the mask. In prediction the model reads only what it wrote itself, mistakes included. For the same words both compute the same: no number of the last row differs from that step by more than ${num(last.differences.cached_parallel.largest, 7)}. Dropout, too, is there in training only.`,
+      `整个正确答案：${last.parallel.queries} 行同时计算（教师强制），每行的未来被掩码遮住。预测是自回归的，只读到自己写出的词元，写错了也照读。词元相同，计算就相同：最后一行与那一步的任何数至多相差 ${num(last.differences.cached_parallel.largest, 7)}。丢弃法（dropout）也只在训练时起作用。`);
   }, { view: "steps", t: Math.max(1, views.length) });
 
   const { beam } = record;
   stop(beam?.final.length, say("Why did beam search beat greedy search?", "为什么束搜索胜过贪心搜索？"), () => {
     const last = beam.events.find(({ id }) => id === beam.greedy_events?.at(-1));
     const best = beam.final[0];
-    if (!last || last.sum >= best.sum - 1e-6) return say("Here it did not: both write the same text, or greedy's is as likely.", "这里没有：两者写出相同的译文，或贪心的同样可能。");
+    const tie = tieAnswer(trace, best, last);
+    if (tie) return tie;
     const [first, other] = [beam.events.find(({ id }) => id === beam.greedy_events[0]), best.ids[0]];
     const mine = beam.events.find(({ step, token }) => step === 1 && token === other);
     const turn = turningStep(trace, best, last);
