@@ -12,7 +12,8 @@ from pathlib import Path
 # Highest first: a room imports rooms below it.
 ROOMS = (
     "cli", "demo", "decoding", "serving", "jobs", "inspector", "inspection", "stages", "training", "runs", "importing",
-    "planning", "optimizers", "losses", "distributed", "fast", "ray", "bulk", "studies", "export", "translation",
+    "planning", "optimizers", "losses", "distributed", "fast", "ray", "bulk", "cleaning", "studies", "export",
+    "translation",
     "language", "memory", "engines", "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov",
     "sequences", "nn", "canvas", "config", "directories", "files", "archive", "given", "shown", "events", "errors",
     "lazy", "pace",
