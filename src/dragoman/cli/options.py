@@ -31,7 +31,7 @@ Source = Annotated[
 Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option(help="Instead, or besides: pairs in .tsv, .csv, .jsonl or .tmx; repeatable.", metavar="FILE"),
+    typer.Option(help="Instead, or besides: pairs in .tsv, .csv, .jsonl, .tmx, .parquet; repeatable.", metavar="FILE"),
 ]
 Columns = Annotated[
     str | None,
