@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 
 from dragoman.errors import ConfigError
+from dragoman.protobuf import contents, field
 from dragoman.text.normalization import Normalization, normalizer
-from dragoman.text.protobuf import contents, field
 from dragoman.text.tokenizer import Tokenizer
 
 _WORD, _CHARACTER = 3, 4  # of TrainerSpec.model_type
