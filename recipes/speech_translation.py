@@ -40,7 +40,11 @@ def main() -> None:
     given = parser.parse_args()
     corpus, drawn = given.out / "corpus", commands(given.sentences)
     write_spoken_commands(corpus, drawn, LANGUAGE)
-    run = dragoman.train(sound_config(given.out / "run", corpus, given.updates), resume=True)
+    config = sound_config(given.out / "run", corpus, given.updates)
+    # Words of another language come in another order than what CTC reads off the frames.
+    changed = {"audio": {"perturb": "speed"}, "decoding": {"ctc_weight": 0.0}}
+    config = config.replace({name: {**getattr(config, name).to_dict(), **values} for name, values in changed.items()})
+    run = dragoman.train(config, resume=True)
     if run.exit_status:
         raise SystemExit(run.exit_status)
     translator = run.translator()

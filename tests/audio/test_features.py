@@ -125,3 +125,21 @@ def test_lengths_are_known_without_frames() -> None:
 def test_frequencies_beyond_half_the_rate_are_refused() -> None:
     with pytest.raises(ConfigError, match="half the sample rate"):
         AudioConfig(sample_rate=8000, high_frequency=5000.0)
+
+
+def test_what_is_far_below_the_loudest_bin_counts_as_equally_soft(tmp_path: Path) -> None:
+    [sound] = some_sounds(1, 8000)
+    random, quiet = np.random.default_rng(1), 2000
+    digital = torch.from_numpy(np.pad(sound, quiet))
+    # The same with the softest noise of 16 bits where there was nothing.
+    faint = digital + torch.from_numpy(random.normal(0, 1e-5, len(digital)).astype(np.float32)) * (digital == 0)
+    hears = FrontEnd(8000, 40, 20.0, 4000.0, 80.0)
+    hears.save(tmp_path)
+    assert FrontEnd.load(tmp_path) == hears
+    [frames] = hears.log_mels([Waveform(digital, 8000)])
+    decibels = 10 / np.log(10) * frames
+    assert float(decibels.max() - decibels.min()) == pytest.approx(80, abs=1e-3)
+    both = hears.frames([Waveform(digital, 8000), Waveform(faint, 8000)])
+    assert (both[0] - both[1]).abs().max() < 0.05
+    without = FrontEnd(8000, 40, 20.0, 4000.0).frames([Waveform(digital, 8000), Waveform(faint, 8000)])
+    assert (without[0] - without[1]).abs().max() > 0.5

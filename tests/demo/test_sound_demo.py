@@ -44,7 +44,7 @@ def test_what_is_no_demo_is_refused(tmp_path: Path) -> None:
     assert [one.name for one in (tmp_path / "corpus").iterdir()] == ["train.txt"]
 
 
-@pytest.mark.parametrize(("time", "sentences"), [("2m", 3000), ("30m", 9000), (10.5, 3150), ("2h", 12_000)])
+@pytest.mark.parametrize(("time", "sentences"), [("2m", 3200), ("30m", 9000), (10.7, 3210), ("2h", 12_000)])
 def test_the_longer_it_trains_the_more_is_spoken(
     time: str | float, sentences: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_longer_it_trains_the_more_is_spoken(
 def test_time_takes_the_place_of_updates(tmp_path: Path) -> None:
     config = sound_config(tmp_path, tmp_path / "corpus", time="1h30m")
     assert (config.training.max_minutes, config.training.max_steps) == (90, None)
-    assert config.audio.perturb == "everything"
+    assert config.audio.perturb == "speed"
     with pytest.raises(ConfigError, match="a time such as"):
         run_sound_demo(tmp_path, time="soon")
     assert not list(tmp_path.iterdir())

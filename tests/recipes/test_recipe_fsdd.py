@@ -86,11 +86,22 @@ def test_a_corpus_is_read_and_its_lists_are_written(tmp_path: Path) -> None:
             assert all((tmp_path / "out" / file).exists() for file in files)
 
 
-def test_only_what_is_judged_has_silence_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_list_has_its_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fsdd, "SEQUENCES", dict.fromkeys(fsdd.SEQUENCES, 2))
     lists = fsdd.draw_corpus(fsdd.split(recordings(), "digits"))
-    for part in fsdd.SEQUENCES:
-        for text, sound in lists[f"{part}-isolated"]:
-            silence = 0 if part == "train" else round(fsdd.MARGIN * fsdd.RATE)
-            assert len(sound) == 800 + 10 * fsdd.WORDS.index(text) + silence
-            assert np.count_nonzero(sound) == len(sound) - silence
+    again = fsdd.draw_corpus(fsdd.split(recordings(), "digits"))
+    ends: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
+    for part, silences in ends.items():
+        for kind in fsdd.KINDS:
+            for (text, sound), (_, other) in zip(lists[f"{part}-{kind}"], again[f"{part}-{kind}"], strict=True):
+                assert np.array_equal(sound, other)
+                heard = np.flatnonzero(sound)
+                before, after = int(heard[0]), len(sound) - 1 - int(heard[-1])
+                if kind == "isolated":
+                    assert heard[-1] + 1 - heard[0] == 800 + 10 * fsdd.WORDS.index(text)
+                    assert part == "train" or (before, after) == (0, round(fsdd.MARGIN * fsdd.RATE))
+                else:
+                    assert part == "train" or (before, after) == (0, 0)
+                silences += [before, after] if part == "train" else []
+    most = fsdd.SILENCE * fsdd.RATE
+    assert 0 <= min(ends["train"]) < most / 10 < 9 * most / 10 < max(ends["train"]) <= most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,19 +35,22 @@ class FrontEnd:
         n_mels: mel bins of a frame.
         low_frequency: where the lowest bin begins, in Hz.
         high_frequency: where the highest ends, in Hz.
+        dynamic_range: how far below the loudest number of a sound its frames go at most, in dB; None is without limit.
     """
 
     sample_rate: int
     n_mels: int
     low_frequency: float
     high_frequency: float
+    dynamic_range: float | None = None
 
     @classmethod
     def of(cls, settings: AudioConfig, first_rate: int) -> FrontEnd:
         """Return the front end that settings ask for; what they leave open goes by the rate of a first recording."""
         rate = settings.sample_rate or min(first_rate, 16000)
         high = settings.high_frequency or rate / 2
-        return cls(rate, settings.n_mels or (80 if rate >= 16000 else 40), settings.low_frequency, min(high, rate / 2))
+        mels = settings.n_mels or (80 if rate >= 16000 else 40)
+        return cls(rate, mels, settings.low_frequency, min(high, rate / 2), settings.dynamic_range)
 
     def __str__(self) -> str:
         edges = f"{self.low_frequency:g} to {self.high_frequency:g} Hz"
@@ -77,7 +81,12 @@ class FrontEnd:
 
     def log_mels(self, sounds: Sequence[Waveform]) -> list[Float[Tensor, "_ mels"]]:
         """Return the same frames before they are normalised."""
-        return self.filters.of([self._long_enough(sound.samples) for sound in sounds])
+        found = self.filters.of([self._long_enough(sound.samples) for sound in sounds])
+        if self.dynamic_range is None:
+            return found
+        # Frames are logarithms of power to the base e.
+        below = self.dynamic_range * math.log(10) / 10
+        return [one.clamp(min=float(one.max()) - below) for one in found]
 
     def at_own_rate(self, sound: Waveform) -> Waveform:
         """Return a sound as it is heard, whatever its rate."""

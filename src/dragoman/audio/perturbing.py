@@ -1,7 +1,7 @@
 """Recordings as training hears them: a little different in each epoch.
 
-Speed by 5 % (Ko et al. 2015: 0.9 to 1.1), loudness, a room that echoes, and noise. All of it is counter-based: a pure
-function of the seed, the epoch and the recording's number.
+Speed by 5 % (Ko et al. 2015: 0.9 to 1.1), silence around it, loudness, a room that echoes, and noise. All of it is
+counter-based: a pure function of the seed, the epoch and the recording's number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dragoman.config.audio import AudioConfig
 
 SPEEDS = (95, 100, 105)
 # Of `everything`: how often, and between which bounds.
+SILENCE_SHARE, LONGEST_SILENCE = 0.5, 0.5  # seconds on either side
 GAIN = (-9.0, 3.0)  # dB
 ROOM_SHARE, DECAY = 0.3, (0.1, 0.4)  # seconds until an echo is 60 dB down
 NOISE_SHARE, RATIO = 0.5, (8.0, 40.0)  # dB of the sound over the noise
@@ -38,12 +39,28 @@ def perturbed(sound: Waveform, settings: AudioConfig, *, seed: int, epoch: int, 
     draw = np.random.default_rng([seed, epoch, index, 0x50D])
     samples = change_speed(sound.samples, SPEEDS[draw.integers(len(SPEEDS))])
     if settings.perturb == "everything":
-        if draw.random() < ROOM_SHARE:
-            samples = add_room(samples, sound.sample_rate, draw.uniform(*DECAY), draw)
-        if draw.random() < NOISE_SHARE:
-            samples = add_noise(samples, draw.uniform(*RATIO), draw.uniform(*COLOURS), draw)
-        samples = samples * 10 ** (draw.uniform(*GAIN) / 20)
+        samples = as_recorded(samples, sound.sample_rate, draw)
     return Waveform(samples.clamp(-1, 1), sound.sample_rate)
+
+
+def as_recorded(
+    samples: Float[Tensor, " time"], sample_rate: int, draw: np.random.Generator
+) -> Float[Tensor, " longer"]:
+    """Return samples as somebody may have recorded them: silence around them, an echo, noise, and how loud.
+
+    Args:
+        samples: of a sound.
+        sample_rate: their rate in Hz.
+        draw: where all of it comes from.
+    """
+    if draw.random() < SILENCE_SHARE:
+        before, after = (round(draw.uniform(0, LONGEST_SILENCE) * sample_rate) for _ in range(2))
+        samples = torch.nn.functional.pad(samples, (before, after))
+    if draw.random() < ROOM_SHARE:
+        samples = add_room(samples, sample_rate, draw.uniform(*DECAY), draw)
+    if draw.random() < NOISE_SHARE:
+        samples = add_noise(samples, draw.uniform(*RATIO), draw.uniform(*COLOURS), draw)
+    return samples * 10 ** (draw.uniform(*GAIN) / 20)
 
 
 def change_speed(samples: Float[Tensor, " time"], percent: int) -> Float[Tensor, " changed"]:
@@ -69,12 +86,14 @@ def add_noise(
 
 def coloured_noise(count: int, colour: float, draw: np.random.Generator) -> Float32[Tensor, " time"]:
     """Return noise of mean power 1 that falls with frequency to an exponent."""
-    noise = torch.from_numpy(draw.standard_normal(count, dtype=np.float32))
+    noise = draw.standard_normal(count, dtype=np.float32)
     if colour and count > 2:
-        spectrum = torch.fft.rfft(noise)
-        spectrum[1:] *= torch.arange(1, len(spectrum)) ** (-colour / 2)
+        size = _fast_size(count)
+        spectrum = np.fft.rfft(noise, size)
+        spectrum[1:] *= np.arange(1, len(spectrum), dtype=np.float32) ** (-colour / 2)
         spectrum[0] = 0
-        noise = torch.fft.irfft(spectrum, count)
+        noise = np.fft.irfft(spectrum, size)[:count].astype(np.float32)
+    noise = torch.from_numpy(noise)
     return noise / noise.square().mean().sqrt().clamp(min=1e-12)
 
 
@@ -96,6 +115,12 @@ def add_room(
     echoes[: round(0.003 * sample_rate)] = 0
     echoes *= (0.5 / echoes.square().sum().clamp(min=1e-12)).sqrt()
     echoes[0] = 1
-    size = len(samples) + count - 1
-    wet = torch.fft.irfft(torch.fft.rfft(samples, size) * torch.fft.rfft(echoes.to(samples), size), size)
-    return wet[: len(samples)]
+    size = _fast_size(len(samples) + count - 1)
+    wet = np.fft.irfft(np.fft.rfft(samples.numpy(), size) * np.fft.rfft(echoes.numpy(), size), size)
+    return torch.from_numpy(wet[: len(samples)]).to(samples)
+
+
+def _fast_size(least: int) -> int:
+    """The next length whose transform is fast: a power of two, or three quarters of one."""
+    power = 1 << (least - 1).bit_length()
+    return power * 3 // 4 if power * 3 // 4 >= least else power

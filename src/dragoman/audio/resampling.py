@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 
@@ -49,6 +50,7 @@ def resample(samples: Float[Tensor, " time"], from_rate: int, to_rate: int) -> F
     return torch.cat(blocks)[:size]
 
 
+@functools.lru_cache(maxsize=8)
 def _filters(old: int, new: int) -> tuple[Float[Tensor, "phases taps"], int]:
     """The filter of each of `new` outputs for `old` inputs, and how many inputs before the first it reads."""
     cutoff = PASS * min(old, new)  # in half cycles per `old` inputs

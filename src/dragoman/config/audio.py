@@ -56,6 +56,15 @@ class AudioConfig(Section, section="audio", content=frozenset({"data", "run"})):
         elsewhere="high_freq f_max fmax",
         chosen="half the sample rate",
     )
+    dynamic_range: Annotated[float, Bounds(gt=0)] | None = setting(
+        default=80.0,
+        description="How far below a sound's loudest mel bin its others are heard; what is softer counts as that soft, "
+        "so that digital silence is like a silent room. None: as soft as they are.",
+        unit="dB",
+        since="0.2.0",
+        before=None,
+        elsewhere="top_db max_db_range",
+    )
     max_seconds: Annotated[float, Bounds(gt=0, le=3600)] = setting(
         default=30.0,
         description="Longer recordings are left out of training, and counted.",
@@ -75,7 +84,7 @@ class AudioConfig(Section, section="audio", content=frozenset({"data", "run"})):
     perturb: Literal["none", "speed", "everything"] = setting(
         default="none",
         description="What training does to the sound itself of each recording anew in each epoch: speed plays it 5 % "
-        "slower, as it is or 5 % faster; everything also changes its loudness, and adds a room or noise to some.",
+        "slower, as it is or 5 % faster; everything also changes loudness, and adds silence, a room or noise.",
         content=frozenset({"run"}),
         since="0.2.0",
         before="none",
