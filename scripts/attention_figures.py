@@ -221,6 +221,7 @@ def masks(tell: Tell) -> Sketch:
     sources, targets = padding_mask(torch.tensor([[5, 7, 3, 0, 0]]), 0), padding_mask(torch.tensor([[2, 4, 6, 0]]), 0)
     past = causal_mask(4)
     both = combine_masks(targets, past)
+    assert both is not None
     title = tell("Four masks of one pair", "一对句子的四个掩码")
     note = tell(
         "a row: who looks (query); a column: who is looked at (key). Blue may be seen, grey is padding, orange the "
