@@ -36,7 +36,7 @@ def test_a_score_is_the_mean_of_both_entropies_and_their_difference(runs: tuple[
 
 
 @pytest.mark.parametrize(
-    ("share", "expected"), [(0, []), (0.25, [1]), (0.5, [1, 3]), (0.99, [1, 2, 3]), (1, [0, 1, 2, 3])]
+    ("share", "expected"), [(0.0, []), (0.25, [1]), (0.5, [1, 3]), (0.99, [1, 2, 3]), (1.0, [0, 1, 2, 3])]
 )
 def test_the_worst_are_so_many_and_of_equal_ones_the_later(share: float, expected: list[int]) -> None:
     marked = np.unpackbits(worst(np.array([1.0, np.inf, 2.0, 2.0]), share))
