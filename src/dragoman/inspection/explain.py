@@ -207,7 +207,8 @@ def _of_step(trace: Trace, subject: Subject, number: int) -> Trace:
     )
     note = say(told).format(number=number, row=row, before=number - 1)
     if subject.sides.source:
-        note += " " + say("Those of cross-attention come from the memory, the same at each step.")
+        memory = say("Those of cross-attention come from the memory, the same at each step.")
+        note += f"{'' if note.endswith('。') else ' '}{memory}"
     return replace(trace, stages=tuple(stages), parts=(), notes=(*trace.notes, note))
 
 

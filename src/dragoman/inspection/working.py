@@ -155,7 +155,7 @@ def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], valu
     rows = [
         [
             "",
-            say("score"),
+            say("attention score"),
             say("exp"),
             say("weight"),
             say("V (the first {count})").format(count=min(FIRST, value.shape[1])),
