@@ -123,9 +123,8 @@ class BatchLoss(nn.Module):
         return batch_loss(self.model, batch, smoothing, self._hidden, r_drop=r_drop, ctc=self._ctc)
 
 
-def _one_by_one(
-    own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]
-) -> LossSums:
+def one_by_one(own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]) -> LossSums:
+    """Run a micro-batch: forward, then backward."""
     part = forward()
     backward(part)
     return part
@@ -140,8 +139,8 @@ def accumulate_gradients(
     r_drop: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    weight: float = 1.0,
-    attempt: Callable[..., LossSums | None] = _one_by_one,
+    counted: int | None = None,
+    attempt: Callable[..., LossSums | None] = one_by_one,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
@@ -153,19 +152,20 @@ def accumulate_gradients(
         r_drop: weight of the agreement between two passes; 0 is one pass.
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
-        weight: of the gradients; with 0 nothing is counted either.
+        counted: how many of the first micro-batches count, all by default; the others have a gradient of zero.
         attempt: runs a micro-batch (its number, whether it is the last, forward, backward); None if that failed.
     """
     found: list[tuple[LossSums, Batch | TextBatch]] = []
     for micro, batch in enumerate(batches):
         last = micro == len(batches) - 1
+        weight = 1.0 if counted is None or micro < counted else 0.0
 
         def forward(micro: int = micro, batch: Batch | TextBatch = batch) -> LossSums:
             before(micro)
             with autocast():
                 return learner(batch, smoothing, r_drop)
 
-        def backward(part: LossSums) -> None:
+        def backward(part: LossSums, weight: float = weight) -> None:
             torch.autograd.backward(part.loss * (weight / labels) if weight != 1 else part.loss / labels)
 
         part = attempt(micro, last, forward, backward)
