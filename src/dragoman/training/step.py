@@ -72,15 +72,15 @@ def batch_loss(
     """
     hidden, labels, mask = hidden or partial(module_hidden, model), batch.labels, batch.label_mask
     memories: list[Memory] | None = [] if ctc else None
-    read = batch.repeat(2) if r_drop else batch
+    read, count = batch.repeat(2) if r_drop else batch, batch.target_tokens
     found = hidden(read) if memories is None else hidden(read, memories)
     if r_drop:
         passes = found.unflatten(0, (-1, 2, len(batch)))
         first, second = (one.flatten(0, 1) for one in passes.unbind(1))
         settings = {"weight": r_drop, "smoothing": smoothing}
-        sums = agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, **settings)
+        sums = agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, count=count, **settings)
     else:
-        sums = smoothed_cross_entropy(found, model.generator, labels, smoothing, mask=mask)
+        sums = smoothed_cross_entropy(found, model.generator, labels, smoothing, mask=mask, count=count)
     if not memories:
         return sums
     off_frames = _ctc_loss(model, read, memories[0]) * (len(batch) / len(read))
@@ -172,6 +172,14 @@ def accumulate_gradients(
         if part is not None and weight:
             found.append((part, batch))
     sums = Sums(updates=1)
-    for part, batch in found:
-        sums.add(Sums(float(part.loss.detach()), float(part.nll), int(part.correct), part.count, batch.source_tokens))
+    for (part, batch), numbers in zip(found, _numbers([part for part, _ in found]), strict=True):
+        loss, nll, correct = numbers
+        sums.add(Sums(loss, nll, round(correct), part.count, batch.source_tokens))
     return sums
+
+
+def _numbers(parts: Sequence[LossSums]) -> list[list[float]]:
+    """Loss, likelihood and hits of micro-batches; the device is waited for once."""
+    wide = torch.float32 if parts and parts[0].loss.device.type == "mps" else torch.float64
+    told = [torch.stack([one.detach().to(wide) for one in (part.loss, part.nll, part.correct)]) for part in parts]
+    return torch.stack(told).tolist() if told else []
