@@ -1,12 +1,14 @@
 """A model of OPUS-MT's sizes with random weights, imported, against CTranslate2 with the same model.
 
-`bench_imported.py [SECONDS]`: 6 + 6 layers, width 512, 8 heads, 58,101 tokens; a beam of 4, outputs of 24 tokens, one
-thread. What counts is one text and 32 texts, opening with a first text in a process of its own (as imported and as
-`dragoman quantize` makes it), and the memory of that.
+`bench_imported.py [SECONDS] [--nllb]`: 6 + 6 layers, width 512, 8 heads, 58,101 tokens; with `--nllb` the sizes of
+NLLB-200's distilled model: 12 + 12 layers, width 1,024, 16 heads, 256,206 tokens. A beam of 4, outputs of 24 tokens,
+one thread. What counts is one text and 32 texts (8 with `--nllb`), opening with a first text in a process of its own
+(as imported and as `dragoman quantize` makes it), and the memory of that.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import random
@@ -24,6 +26,7 @@ import torch
 from rows import Run, compare, print_row
 
 TOKENS, LENGTH, BEAM = 58_101, 24, 4
+TOKENS_NLLB, CODES = 256_206, ("__en__", "__de__")
 SYLLABLES = ("ka", "lo", "mi", "ne", "ru", "sa", "to", "vi", "wu", "be", "di", "scho", "eau", "pra", "gli", "zu")
 OPEN_OURS = """
 import sys
@@ -36,7 +39,7 @@ import sys
 import ctranslate2, sentencepiece
 t = ctranslate2.Translator(sys.argv[1], compute_type="int8", intra_threads=1)
 s = sentencepiece.SentencePieceProcessor(model_file=sys.argv[3])
-tokens = s.encode(sys.argv[2], out_type=str) + ["</s>"]
+tokens = sys.argv[4:5] + s.encode(sys.argv[2], out_type=str) + ["</s>"]
 t.translate_batch([tokens], beam_size=4, min_decoding_length=24, max_decoding_length=24)
 """
 
@@ -50,21 +53,15 @@ def texts(count: int) -> list[str]:
 
 def make(folder: Path) -> None:
     """Save the model as transformers does, with a small SentencePiece model and names for all other tokens."""
-    import sentencepiece
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
     folder.mkdir()
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts(3000)), model_writer=model, vocab_size=300, hard_vocab_limit=False, minloglevel=2
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    pieces = [processor.id_to_piece(number) for number in range(3, len(processor))]
+    model, pieces = made_pieces()
     names = ["</s>", "<unk>", *pieces]
     names += [f"token{number}" for number in range(len(names), TOKENS - 1)] + ["<pad>"]
     (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
     for side in ("source", "target"):
-        (folder / f"{side}.spm").write_bytes(model.getvalue())
+        (folder / f"{side}.spm").write_bytes(model)
     pad = TOKENS - 1
     config = MarianConfig(
         vocab_size=TOKENS, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
@@ -81,6 +78,43 @@ def make(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
 
 
+def made_pieces() -> tuple[bytes, list[str]]:
+    """Return a small SentencePiece model and its pieces."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts(3000)), model_writer=model, vocab_size=300, hard_vocab_limit=False, minloglevel=2
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return model.getvalue(), [processor.id_to_piece(number) for number in range(3, len(processor))]
+
+
+def make_nllb(folder: Path) -> None:
+    """Save a model of NLLB's sizes as transformers does."""
+    from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
+
+    folder.mkdir()
+    model, pieces = made_pieces()
+    names = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    names += [f"token{number}" for number in range(len(names), TOKENS_NLLB - len(CODES))]
+    (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
+    (folder / "sentencepiece.bpe.model").write_bytes(model)
+    (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": CODES}))
+    config = M2M100Config(
+        vocab_size=TOKENS_NLLB, d_model=1024, encoder_layers=12, decoder_layers=12, encoder_attention_heads=16,
+        decoder_attention_heads=16, encoder_ffn_dim=4096, decoder_ffn_dim=4096, max_position_embeddings=1024,
+        scale_embedding=True,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    made = M2M100ForConditionalGeneration(config)
+    made.generation_config = GenerationConfig(
+        max_length=200, num_beams=BEAM, decoder_start_token_id=2, eos_token_id=2, pad_token_id=1, bos_token_id=0,
+        bad_words_ids=[[1]], renormalize_logits=True,
+    )  # fmt: skip
+    made.save_pretrained(folder)
+
+
 def opened(script: str, *arguments: str) -> tuple[float, float]:
     """Return the seconds of a process and the most memory that it had, MiB."""
     command = [sys.executable, "-c", script, *arguments]
@@ -93,44 +127,61 @@ def opened(script: str, *arguments: str) -> tuple[float, float]:
     return seconds, int(found.stdout.split()[-1]) / 1024
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print the rows."""
+def made(folder: Path, nllb: bool) -> tuple[Path, list[str]]:
+    """Make both models, and return the file of the pieces and what a source begins with."""
     import ctranslate2
 
     import dragoman
 
+    theirs, ours, peer = (folder / name for name in ("theirs", "ours", "peer"))
+    (make_nllb if nllb else make)(theirs)
+    begun = time.perf_counter()
+    source, target = ("en", "de") if nllb else (None, None)
+    dragoman.import_model(theirs, ours, source_language=source, target_language=target)
+    print_row("imported", {"what": "import", "seconds": time.perf_counter() - begun})
+    if nllb:
+        dragoman.export_model(ours, "ctranslate2", peer, check=False)
+        return theirs / "sentencepiece.bpe.model", list(CODES[:1])
+    ctranslate2.converters.TransformersConverter(str(theirs)).convert(str(peer))
+    return theirs / "source.spm", []
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the rows."""
+    import ctranslate2
+    import sentencepiece
+
+    import dragoman
+
     warnings.filterwarnings("ignore")
-    budget = float(arguments[0]) if arguments else 60.0
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("seconds", nargs="?", type=float, default=60.0)
+    asked.add_argument("--nllb", action="store_true")
+    given = asked.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make(folder / "theirs")
-        begun = time.perf_counter()
-        dragoman.import_model(folder / "theirs", folder / "ours")
-        print_row("imported", {"what": "import", "seconds": time.perf_counter() - begun})
-        ctranslate2.converters.TransformersConverter(str(folder / "theirs")).convert(str(folder / "peer"))
-        import sentencepiece
-
-        cut = sentencepiece.SentencePieceProcessor(model_file=str(folder / "theirs" / "source.spm"))
+        pieces, before = made(folder, given.nllb)
+        cut = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
         ours = dragoman.Translator.from_pretrained(folder / "ours", device="cpu", precision="int8")
         peers = {}
         for kind in ("int8", "float32"):
             peer = ctranslate2.Translator(str(folder / "peer"), compute_type=kind, intra_threads=1)
             peers[f"ctranslate2, {kind}"] = peer
         limits = {"min_length": LENGTH, "max_length": LENGTH}
-        for count in (1, 32):
+        for count in (1, 8 if given.nllb else 32):
             lines = texts(count)
-            tokens = [[*cut.encode(line, out_type=str), "</s>"] for line in lines]
+            tokens = [[*before, *cut.encode(line, out_type=str), "</s>"] for line in lines]
             runs: dict[str, Run] = {"dragoman, int8": partial(ours.translate, lines, **limits)}
             for kind, peer in peers.items():
                 runs[kind] = partial(
                     peer.translate_batch, tokens, beam_size=BEAM, min_decoding_length=LENGTH, max_decoding_length=LENGTH
                 )
-            for what, timing in compare(runs, budget=budget / 2).items():
+            for what, timing in compare(runs, budget=given.seconds / 2).items():
                 print_row("imported", {"texts": count, "what": what, **timing})
         first = texts(1)[0]
         del ours, peers
         dragoman.quantize(folder / "ours", folder / "small")
-        peer = (str(folder / "peer"), first, str(folder / "theirs" / "source.spm"))
+        peer = (str(folder / "peer"), first, str(pieces), *before)
         commands = {
             "dragoman, int8": (OPEN_OURS, str(folder / "ours"), first),
             "dragoman, int8, quantized": (OPEN_OURS, str(folder / "small"), first),

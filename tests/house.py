@@ -11,10 +11,12 @@ from pathlib import Path
 
 # Highest first: a room imports rooms below it.
 ROOMS = (
-    "cli", "demo", "decoding", "serving", "inspector", "inspection", "stages", "training", "runs", "importing",
-    "planning", "optimizers", "losses", "distributed", "fast", "bulk", "studies", "export", "translation", "language",
-    "memory", "engines", "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov", "sequences",
-    "nn", "canvas", "config", "directories", "files", "archive", "given", "shown", "events", "errors", "lazy", "pace",
+    "cli", "demo", "decoding", "serving", "jobs", "inspector", "inspection", "stages", "training", "runs", "importing",
+    "planning", "optimizers", "losses", "distributed", "fast", "ray", "bulk", "cleaning", "studies", "export",
+    "translation",
+    "language", "memory", "engines", "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov",
+    "sequences", "nn", "canvas", "config", "directories", "files", "archive", "given", "shown", "events", "errors",
+    "lazy", "pace", "protobuf",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

@@ -31,7 +31,7 @@ def test_the_slurm_script_is_one(language: str) -> None:
 
 @pytest.mark.parametrize("language", PAGES)
 def test_the_kubernetes_job_is_one(language: str) -> None:
-    [text] = [one for one in fences(language, "text") if "apiVersion" in one]
+    [text] = [one for one in fences(language, "text") if "kind: Job\n" in one]
     service, job = yaml.safe_load_all(text)
     pods: dict[str, Any] = job["spec"]["template"]["spec"]
     [container] = pods["containers"]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import product
 
 import pytest
 import torch
 
 from dragoman.config import DecodingConfig
+from dragoman.inspection import explain
 from dragoman.inspection.beam_events import Watch, watched_plan, watched_search
+from dragoman.inspection.beam_lines import beam_lines
 from dragoman.nn import Transformer
 from dragoman.search import beam_search, greedy_search, hypothesis_score
 from dragoman.search.request import SearchRequest
@@ -115,6 +119,28 @@ def test_greedy_search_is_one_path() -> None:
     assert [event.token for event in watch.events] == [*found[0].tokens, EOS]
     assert watch.events[-1].sum == pytest.approx(found[0].log_probability)
     assert [event.fate for event in watch.events] == ["kept"] * len(found[0].tokens) + ["finished"]
+
+
+def test_what_greedy_search_takes_is_told_beside_the_beam() -> None:
+    said = set()
+    for seed, text in product(range(2), TEXTS[:2]):
+        pair = small.word_pair()
+        translator = Translator([small.model(small.shape(pair), seed)], pair, DecodingConfig(beam_size=1, max_length=6))
+        request = translator.plan(translator.decoding).request(translator.tokenizers.encode_source(text))
+        greedy = greedy_search(translator.backend.torch.together, [request])[0][0]
+        trace = explain(translator, text, beam_size=4, max_length=6)
+        told = " ".join(" ".join(beam_lines(trace)).split())
+        taken = re.findall(r"\d+\.\d+", told.partition("Greedy search takes ")[2].partition("with the score")[0])
+        events = {event.id: event for event in trace.beam}
+        wanted = [*greedy.tokens, EOS]
+        assert [events[one].token for one in taken] == wanted[: len(taken)]
+        ends = events[taken[-1]].fate == "finished"
+        assert ends == ("leaves the beam" not in told)
+        if ends:
+            best = max(event.score for event in trace.beam if event.fate == "finished")
+            assert ("scores best here, too" in told) == (events[taken[-1]].score == best)
+        said.add(ends)
+    assert True in said
 
 
 def test_batch_mates_change_nothing() -> None:

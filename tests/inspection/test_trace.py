@@ -227,6 +227,8 @@ def test_a_beam_ranked_in_both_directions_gives_what_translate_gives() -> None:
 
 def test_a_selection_holds_what_was_asked_for(usual: Trace) -> None:
     assert usual.select("memory").stage_names == ("memory",)
+    begun = usual.select("decoder.layers.0.cross").stage_names
+    assert begun == tuple(name for name in usual.stage_names if name.startswith("decoder.layers.0.cross_attention"))
     encoder = usual.select("encoder.layers.1")
     assert encoder.stage_names
     assert all(name.startswith("encoder.layers.1.") for name in encoder.stage_names)

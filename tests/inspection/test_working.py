@@ -58,7 +58,7 @@ def test_a_score_is_printed_term_by_term_as_numpy_computes_it(trace: Trace, home
     row = q[query] @ k.T / np.sqrt(len(k[key]))
     exps = np.exp(row - row[allowed].max()) * allowed
     begin = next(place for place, line in enumerate(lines) if "softmax" in line) + 2
-    table = [printed(line) for line in lines[begin:]]
+    table = [printed(line) for line in lines[begin : begin + len(row) + 1]]
     for place, cells in enumerate(table[:-1]):
         expected = [row[place], exps[place], exps[place] / exps.sum(), *v[place, :8]]
         if not allowed[place]:
@@ -85,12 +85,22 @@ def test_a_key_that_comes_later_is_hidden_and_it_is_said_why(trace: Trace) -> No
     assert any("reads <s> → writes ce" in line for line in found.lines)
 
 
+def test_the_weights_without_the_root_are_those_of_the_products_alone(trace: Trace) -> None:
+    home = "decoder.layers.0.self_attention"
+    q, k = (array(trace, f"{home}.{part}")[1] for part in ("query", "key"))
+    found = trace.work_out(f"{home}.scores[1,1,0]")
+    exps = np.exp(q[1] @ k.T) * [1, 1, 0]
+    assert found.values["undivided"] == pytest.approx(exps / exps.sum(), abs=1e-4)
+    [line] = [line for line in found.lines if line.strip().startswith("without ÷ √")]
+    assert printed(line) == pytest.approx([max(exps / exps.sum()), max(found.values["weights"])], abs=1e-3)
+
+
 @pytest.mark.parametrize("positions", ["rotary", "relative", "alibi"])
 def test_what_positions_add_to_a_score_is_told(positions: str) -> None:
     trace = usual(positions=positions, num_encoder_layers=1, num_decoder_layers=1)
     found = trace.work_out("encoder.layers.0.self_attention.scores[1,0,2]").values
     assert found["dot"] / found["root"] + found["added"] == pytest.approx(found["score"], abs=1e-5)
-    assert bool(found["added"]) == (positions != "rotary")
+    assert bool(found["added"]) == (positions != "rotary") == (not found["undivided"])
 
 
 def _agrees(found: Working) -> None:
@@ -175,6 +185,8 @@ def test_the_tensors_of_a_step_are_a_row_of_the_parallel_pass(family: str, tmp_p
     step = explain(folder, TEXT, step=number)
     names = [stage.name for stage in step.stages]
     assert "decoder.layers.0.self_attention.scores" in names
+    assert f"Of the {number} keys and values of self-attention, {number - 1} come from the cache." in step.notes[-1]
+    assert ("come from the memory" in step.notes[-1]) == (family == "transformer")
     assert not any(name.startswith(("encoder", "memory")) for name in names)
     for stage in step.stages:
         other = whole.stage(stage.name)

@@ -123,6 +123,20 @@ def test_a_real_service_writes_down_and_translates_on(browser: Browser, hearing:
         expect(page.locator("#output")).to_have_text(expected)
 
 
+def test_words_are_shown_while_they_are_spoken(browser: Browser, hearing: Served) -> None:
+    words = re.compile("low|mid|high|top")
+    with watched(browser, hearing.address) as page:
+        page.click("#record")
+        expect(page.locator("#sound-state")).to_have_text(words, timeout=20_000)
+        page.click("#record")
+        expect(page.locator("#source")).to_have_value(words)
+        expect(page.locator("#sound-state")).to_be_empty()
+        page.route("**/v1/transcribe/live*", lambda route: route.fulfill(status=503, json={}))  # too many are heard
+        page.fill("#source", "")
+        recorded(page, "0:01")
+        expect(page.locator("#source")).to_have_value(words)
+
+
 def test_a_file_is_chosen_or_dropped(browser: Browser, alone: Served, tmp_path: Path) -> None:
     data = wav_bytes(speak(["low", "mid"], np.random.default_rng(0)))
     file = tmp_path / "said.wav"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
 from typing import IO
 
 import numpy as np
@@ -71,8 +71,7 @@ def read_stream(stream: Bytes, *, rate: int | None = None) -> Iterator[Waveform]
         DataError: it is neither, its header is damaged, or a sample is no number.
         ConfigError: the rate is impossible.
     """
-    if rate is not None and not RATES[0] <= rate <= RATES[1]:
-        raise ConfigError("an impossible sample rate", expected=f"{RATES[0]:,} to {RATES[1]:,} Hz", found=rate)
+    _check_rate(rate)
     begin = _exactly(stream, 12)
     if begin[:4] == b"RIFF" and begin[8:] == b"WAVE":
         form, left = _header(stream)
@@ -81,6 +80,56 @@ def read_stream(stream: Bytes, *, rate: int | None = None) -> Iterator[Waveform]
         yield from _blocks(stream, _Form(rate, 1, 16), begin, None)
     elif begin:
         raise DataError("this is no stream of sound", file=NAME, expected=EXPECTED)
+
+
+class Pieces:
+    """A sound that is handed over piece by piece, cut anywhere: WAV, or samples of 16 bits without a header.
+
+    Args:
+        rate: of samples without a header, in Hz.
+
+    Raises:
+        ConfigError: the rate is impossible.
+    """
+
+    def __init__(self, rate: int) -> None:
+        _check_rate(rate)
+        self._rate, self._rest = rate, b""
+        self._form: _Form | None = None
+
+    def take(self, data: bytes) -> Waveform | None:
+        """Return the whole samples that have come since; None if there is none yet.
+
+        Raises:
+            DataError: its header is damaged, or a sample is no number.
+        """
+        self._rest += data
+        if self._form is None and not self._begins():
+            return None
+        assert self._form is not None
+        whole = len(self._rest) // self._form.size * self._form.size
+        samples, self._rest = self._rest[:whole], self._rest[whole:]
+        return Waveform(torch.from_numpy(self._form.samples(samples)), self._form.rate) if whole else None
+
+    def _begins(self) -> bool:
+        """Whether the form of the samples is known by now."""
+        if self._rest[:4] != b"RIFF"[: len(self._rest)]:
+            self._form = _Form(self._rate, 1, 16)
+            return True
+        stream = BytesIO(self._rest[12:])
+        try:
+            self._form, _ = _header(stream)
+        except DataError:
+            if len(self._rest) < 64:  # the rest of it may come
+                return False
+            raise
+        self._rest = stream.read()
+        return True
+
+
+def _check_rate(rate: int | None) -> None:
+    if rate is not None and not RATES[0] <= rate <= RATES[1]:
+        raise ConfigError("an impossible sample rate", expected=f"{RATES[0]:,} to {RATES[1]:,} Hz", found=rate)
 
 
 def _blocks(stream: Bytes, form: _Form, rest: bytes, left: int | None) -> Iterator[Waveform]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import count, islice
@@ -10,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman.files import json_text, make_directory, read_json, remove, write_bytes, write_json
-from dragoman.text.opening import open_bytes
+from dragoman.files import json_text, make_directory, read_json, remove, write_bytes, write_json, written_as
+from dragoman.text.opening import create_bytes, open_bytes
 
 PLAN, PROBLEMS = "bulk.json", ".problems.jsonl"
 # What numbers would not tell.
@@ -94,14 +95,16 @@ class Parts:
     Args:
         folder: where; it is made if it is not there.
         plan: what the parts are made of and how. A folder of other parts is refused.
+        suffix: of the parts. Beside tables, what is not one begins with "_", as programs that read folders want it.
 
     Raises:
         ConfigError: there are parts of something else.
     """
 
-    def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
-        self.folder = folder
-        file = folder / PLAN
+    def __init__(self, folder: Path, plan: Mapping[str, Any], suffix: str = ".txt") -> None:
+        self.folder, self.suffix = folder, suffix
+        self._beside = "" if suffix == ".txt" else "_"
+        file = folder / f"{self._beside}{PLAN}"
         if file.exists():
             _check_same(plan, read_json(file), file)
         elif folder.is_dir() and any(folder.iterdir()):
@@ -111,35 +114,44 @@ class Parts:
 
     def file(self, number: int) -> Path:
         """Return where a part lies when it is done."""
-        return self.folder / f"{number:06d}.txt"
+        return self.folder / f"{number:06d}{self.suffix}"
 
     def is_done(self, number: int) -> bool:
         """Return whether a part is there."""
         return self.file(number).exists()
 
-    def write(self, number: int, lines: list[str], problems: list[Problem]) -> None:
+    def write(self, number: int, data: bytes, problems: list[Problem]) -> None:
         """Write a part, whole or not at all, after its problems."""
-        said = self.file(number).with_suffix(PROBLEMS)
+        said = self._said(number)
         if problems:
             write_bytes(said, "".join(json_text(asdict(one)) + "\n" for one in problems).encode())
         elif said.exists():
             remove(said)
-        write_bytes(self.file(number), "".join(line + "\n" for line in lines).encode())
+        write_bytes(self.file(number), data)
 
     def problems(self, number: int) -> list[Problem]:
         """Return the lines of a part that have no translation."""
-        said = self.file(number).with_suffix(PROBLEMS)
+        said = self._said(number)
         if not said.exists():
             return []
         return [Problem(**json.loads(line)) for line in said.read_text(encoding="utf-8").splitlines()]
 
+    def _said(self, number: int) -> Path:
+        return self.folder / f"{self._beside}{number:06d}{PROBLEMS}"
+
     def join(self, count: int, path: Path) -> None:
-        """Put the parts together in a file, whole or not at all, and remove them."""
-        temporary = self.folder / "whole.txt"
-        with temporary.open("wb") as whole:
-            for number in range(count):
-                whole.write(self.file(number).read_bytes())
-        temporary.replace(path)
+        """Put the parts together in a file, compressed as its name says, whole or not at all, and remove them."""
+        temporary = self.folder / "whole.tmp"
+        with written_as(temporary, path):
+            with create_bytes(temporary, path.suffix) as whole:
+                for number in range(count):
+                    with self.file(number).open("rb") as part:
+                        shutil.copyfileobj(part, whole)
+            temporary.replace(path)
+        self.remove()
+
+    def remove(self) -> None:
+        """Delete the folder with all that is in it."""
         remove(self.folder)
 
 

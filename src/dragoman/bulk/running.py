@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from dragoman.bulk.lines import each_result
 from dragoman.bulk.parts import BulkResult, Part, Parts, Problem, cut
 from dragoman.config import DecodingConfig, Placement
 from dragoman.config.placement import MOST_THREADS
@@ -95,7 +98,7 @@ def translate_file(
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
-    _check(source, output, workers, part_lines)
+    check_places(source, output, workers, part_lines)
     opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
     opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
@@ -103,7 +106,7 @@ def translate_file(
     placement = Placement(device, engine, precision, threads)
     job = Job(tuple(str(Path(one)) for one in models), options, placement, prefix, dict(columns or {}))
     folder = output if not output.suffix else output.with_name(output.name + ".parts")
-    parts = Parts(folder, _plan(job, source, part_lines))
+    parts = Parts(folder, plan_of(job, source, part_lines))
     run = _Run(job, parts, workers or os.cpu_count() or 1, report)
     result = run.through(cut(source, part_lines))
     if output.suffix and not result.left_out:
@@ -112,8 +115,12 @@ def translate_file(
     return result
 
 
-def _check(source: Path, output: Path, workers: int | None, part_lines: int) -> None:
-    """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone."""
+def check_places(source: Path, output: Path, workers: int | None, part_lines: int) -> None:
+    """Refuse before the work what would end in outputs that cannot be kept, or in a source that is gone.
+
+    Raises:
+        ConfigError: the output is something else, or a number is out of range.
+    """
     for name, number, most in (("workers", workers, MOST_THREADS), ("part_lines", part_lines, _MOST_LINES)):
         if number is not None and not 1 <= number <= most:
             expected = f"a whole number from 1 to {most:,}"
@@ -132,8 +139,8 @@ def _check(source: Path, output: Path, workers: int | None, part_lines: int) -> 
         )  # fmt: skip
 
 
-def _plan(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
-    """What parts depend on: two calls that agree in this make the same ones."""
+def plan_of(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
+    """Return what parts depend on: two calls that agree in this make the same ones."""
     files = [Path(one) if Path(one).is_file() else Path(one) / _WEIGHTS for one in job.models]
     options = {key: list(value) if isinstance(value, tuple) else value for key, value in job.options.to_dict().items()}
     return {
@@ -185,6 +192,9 @@ class _Run:
                             del running[future]
                 except BrokenProcessPool:
                     waiting = [*self._after_death(list(running.values())), *waiting]
+                except BaseException:  # what is under way would be waited for, and be lost
+                    _end(pool)
+                    raise
         problems = [one for number in range(self.count) for one in self.parts.problems(number)]
         return BulkResult(self.parts.folder, self.lines, self.kept, tuple(problems), tuple(self._left_out))
 
@@ -199,7 +209,7 @@ class _Run:
         return done
 
     def _take(self, part: Part, lines: list[str], problems: list[Problem]) -> None:
-        self.parts.write(part.number, lines, problems)
+        self.parts.write(part.number, "".join(line + "\n" for line in lines).encode(), problems)
         self._new += len(part.lines)
         self._pace.at(self._new)
 
@@ -218,20 +228,35 @@ class _Run:
         return again
 
 
+def _end(pool: ProcessPoolExecutor) -> None:
+    workers = list((getattr(pool, "_processes", None) or {}).values())  # gone after the next line
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join()
+
+
 _WORKER: dict[str, Any] = {}
 
 
 def _open(job: Job) -> None:
-    """Open the model, once in each worker."""
+    """Open the model, once in each worker; what is wrong with it is told by the first part."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the key is meant for who hands out parts, who ends us
     Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(job.placement.threads or 1)
     from dragoman.translation import Translator
 
     place = job.placement
-    translator = Translator.from_pretrained(
-        job.models, device=place.device, engine=place.engine, precision=place.precision
-    )
-    _WORKER.update(job=job, translator=translator)
+    _WORKER.clear()
+    try:
+        translator = Translator.from_pretrained(
+            job.models, device=place.device, engine=place.engine, precision=place.precision
+        )
+    except DragomanError as error:
+        _WORKER["error"] = error
+    else:
+        _WORKER.update(job=job, translator=translator)
 
 
 def _end_with_parent() -> None:
@@ -244,27 +269,10 @@ def _end_with_parent() -> None:
 
 def _translated(part: Part) -> tuple[list[str], list[Problem]]:
     """The lines of a part, printed, and those that could not be translated."""
-    job: Job = _WORKER["job"]
-    problems, texts = [], []
-    for number, line in enumerate(part.lines, part.first):
-        try:
-            texts.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            problems.append(Problem(number, f"byte {error.start} is not UTF-8"))
-            texts.append("")
-    translator = _WORKER["translator"]
-    try:
-        return _printed(translator, job, texts, part.first), problems
-    except (DragomanError, MemoryError, RuntimeError, ValueError):
-        pass  # one of the lines: which one, is found by taking each alone
-    lines = []
-    for number, text in enumerate(texts, part.first):
-        try:
-            lines += _printed(translator, job, [text], number)
-        except (DragomanError, MemoryError, RuntimeError, ValueError) as error:
-            problems.append(Problem(number, str(error).splitlines()[0]))
-            lines.append("")
-    return lines, sorted(problems, key=lambda one: one.line)
+    if "error" in _WORKER:
+        raise _WORKER["error"]
+    printed = partial(_printed, _WORKER["translator"], _WORKER["job"])
+    return each_result(printed, part.lines, part.first, "")
 
 
 def _printed(translator: Translator, job: Job, texts: list[str], first: int) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from dragoman.cli.cleaning import clean
 from dragoman.cli.decoding import complete, score, translate
 from dragoman.cli.explain import explain
 from dragoman.cli.exporting import bundle, export, pack, push, quantize
@@ -27,8 +28,9 @@ from dragoman.cli.tuning import remember, synthesize, tune
 from dragoman.cli.verb import Verb
 
 VERBS = (
-    train, prepare, translate, transcribe, evaluate, compare, tune, remember, synthesize, score, complete, explain,
-    inspect, average, merge, info, plot, bundle, import_model, export, pack, push, quantize, settings, serve, demo,
+    train, prepare, clean, translate, transcribe, evaluate, compare, tune, remember, synthesize, score, complete,
+    explain, inspect, average, merge, info, plot, bundle, import_model, export, pack, push, quantize, settings, serve,
+    demo,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dragoman.cli.bulk import Columns, PartLines, Ray, Workers, translate_in_parts
 from dragoman.cli.options import (
     BeamSize,
     DecodingSet,
@@ -53,11 +54,6 @@ Adapter = Annotated[
 ]
 Input = Annotated[Path | None, typer.Option("--input", help="Source lines.  [default: standard input]", metavar="FILE")]
 Output = Annotated[Path | None, typer.Option(help="Where to write.  [default: standard output]", metavar="FILE")]
-Workers = Annotated[
-    int | None,
-    typer.Option(help="Translate a long --input in so many processes; the same call goes on with it.", min=1),
-]
-PartLines = Annotated[int, typer.Option(help="Lines that a worker takes at a time.", min=1)]
 Buffer = Annotated[
     int | None,
     typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
@@ -91,6 +87,8 @@ def translate(
     buffer: Buffer = None,
     workers: Workers = None,
     part_lines: PartLines = 10_000,
+    ray: Ray = None,
+    columns: Columns = None,
     settings: DecodingSet = None,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -109,9 +107,7 @@ def translate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": nbest}
     named |= {"sampling": sampling or None, "unknown": unknown}
     how = {"device": device, "engine": engine, "precision": precision}
-    if workers is not None:
-        from dragoman.cli.bulk import translate_in_parts
-
+    if workers is not None or ray is not None:
         translate_in_parts(locals())
         return
     translator, options = _opened(adapter, model, ensemble, settings, named, **how, threads=threads)

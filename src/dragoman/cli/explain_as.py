@@ -23,21 +23,24 @@ _WORDS = {
         "first": "numbers part at {stage}, by {largest}", "shape": "another shape", "marks": "and then by at most",
         "post": "norms after the residual connections, none at the ends of the stacks",
         "pre": "norms before the sub-layers, and one at the end of each stack", "eps": "ε {eps:g}",
-        "norm": "{norm} in place of LayerNorm", "unscaled": "embeddings not × √d_model",
+        "StdNorm": "norms divide by (the deviation of n − 1, + ε)",
+        "DeviationNorm": "norms divide by (the deviation of n, + ε)",
+        "unscaled": "embeddings not × √d_model",
         "nothing": "(nothing)", "interleaved": "interleaved", "concatenated": "concatenated",
-        "layout": "sinusoids {layout}", "start": "positions from {first}",
+        "layout": "sinusoids {layout}", "start": "positions from {first}", "colon": ": ", "semicolon": "; ",
         "note": "Nothing was trained for the change: what comes out may be nonsense, and shows where each convention "
         "matters.",
     },
     "zh": {
-        "own": "本来的做法", "writes": "写出", "same": "没有相差 {least:g} 以上的数",
-        "first": "数值自 {stage} 起不同，相差 {largest}", "shape": "形状不同", "marks": "此后至多相差",
-        "post": "层归一化在残差连接之后，编码器与解码器末尾没有",
-        "pre": "层归一化在子层之前，编码器与解码器末尾各有一次", "nothing": "（空）", "interleaved": "正弦与余弦交错",
-        "concatenated": "先全部正弦，后全部余弦",
-        "eps": "ε {eps:g}", "norm": "以 {norm} 代替 LayerNorm", "unscaled": "词向量不乘 √d_model",
-        "layout": "位置编码{layout}", "start": "位置从 {first} 数起",
-        "note": "没有为此重新训练：结果可能毫无意义，只显示每种约定在何处要紧。",
+        "own": "模型自己的做法", "writes": "写出", "same": "所有的数相差都不到 {least:g}",
+        "first": "数值自 {stage} 起不同，相差 {largest}", "shape": "形状不同", "marks": "此后各处至多相差",
+        "post": "层归一化在残差相加之后，编码器与解码器末尾不再归一化",
+        "pre": "层归一化在子层之前，编码器与解码器末尾各再归一化一次", "nothing": "（空）",
+        "interleaved": "正弦与余弦交错", "concatenated": "先排全部正弦，再排全部余弦",
+        "StdNorm": "归一化除以（n − 1 的标准差 + ε）", "DeviationNorm": "归一化除以（n 的标准差 + ε）",
+        "eps": "ε {eps:g}", "unscaled": "词向量不乘 √d_model",
+        "layout": "位置编码{layout}", "start": "位置从 {first} 数起", "colon": "：", "semicolon": "；",
+        "note": "权重没有为此重新训练，译文可能毫无意义；这里只看每种约定影响到哪里。",
     },
 }  # fmt: skip
 
@@ -82,9 +85,9 @@ def compared_with(model: Path, text: str, names: str, *, lang: str, device: str,
         tree = {"format": 1, "text": text, "output": written, "systems": rows}
         return [json.dumps(tree, ensure_ascii=False)]
     words = _WORDS[lang]
-    lines = [f"{words['own']}: {text} → {written}", words["note"]]
+    lines = [f"{words['own']}{words['colon']}{text} → {written}", words["note"]]
     for name, convention, other, found in told:
-        lines += ["", f"{name}: {_ways(convention, words)}", *_lines(other, found, words)]
+        lines += ["", f"{name}{words['colon']}{_ways(convention, words)}", *_lines(other, found, words)]
     return lines
 
 
@@ -98,18 +101,18 @@ def _row(name: str, other: Inspection, found: list[Difference]) -> dict[str, Any
 def _ways(convention: Convention, words: dict[str, str]) -> str:
     """What a system does otherwise than the paper's pre-norm descendants, in a line."""
     parts = [words["post" if convention.post else "pre"]]
-    parts += [words["norm"].format(norm=convention.norm.__name__)] if convention.norm else []
+    parts += [words[convention.norm.__name__]] if convention.norm else []
     parts += [words["eps"].format(eps=convention.eps)]
     parts += [] if convention.scaled else [words["unscaled"]]
     parts += [words["layout"].format(layout=words[convention.layout])]
     parts += [words["start"].format(first=convention.first)] if convention.first else []
-    return "; ".join(parts)
+    return words["semicolon"].join(parts)
 
 
 def _lines(other: Inspection, found: list[Difference], words: dict[str, str]) -> list[str]:
     from dragoman.inspector.conventions import LEAST
 
-    output = f"   {words['writes']}: {other.record['output']['text'] or words['nothing']}"
+    output = f"   {words['writes']}{words['colon']}{other.record['output']['text'] or words['nothing']}"
     if not found:
         return [f"   {words['same'].format(least=LEAST)}", output]
     first = found[0]
@@ -118,7 +121,7 @@ def _lines(other: Inspection, found: list[Difference], words: dict[str, str]) ->
     marks = [(stage, known[stage]) for stage in MARKS if stage in known and stage != first.stage]
     if marks:
         width = max(len(stage) for stage, _ in marks)
-        lines.append(f"   {words['marks']}:")
+        lines.append(f"   {words['marks']}{words['colon']}")
         lines += [f"      {stage:{width}}  {_size(largest, words):>10}" for stage, largest in marks]
     return [*lines, output]
 

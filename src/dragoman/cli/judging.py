@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dragoman.cli.bulk import Ray, Workers, check_alone, check_ray, cluster_of
 from dragoman.cli.metrics import Metrics, OneMetric, metric_of, metrics_of
 from dragoman.cli.options import (
     BeamSize,
@@ -26,6 +27,7 @@ from dragoman.cli.options import (
     Threads,
     Tokenize,
     check_writable,
+    decoding_settings,
     naming,
     open_translator,
     print_json,
@@ -33,6 +35,7 @@ from dragoman.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from dragoman.ray import Cluster
     from dragoman.studies import Evaluation
 
 Breakdown = Annotated[
@@ -79,11 +82,12 @@ def evaluate(
     engine: Engine = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
+    ray: Ray = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
-    from dragoman.studies import evaluate as run_evaluation
-    from dragoman.studies import evaluate_outputs, training_words
+    from dragoman.studies import evaluate_outputs
 
     metrics = metrics_of(metric or ["bleu,chrf"], language, lowercase, tokenize)
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
@@ -91,8 +95,9 @@ def evaluate(
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
     how: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
     _check_what_to_score(model, source, outputs)
+    check_alone(ray, workers)
     if outputs is not None:
-        _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, **named, **how})
+        _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, "ray": ray, **named, **how})
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
         check_writable(file, [*reference, source, outputs, hypotheses if option == "--report" else None], option)
     if outputs is not None:
@@ -100,13 +105,49 @@ def evaluate(
         return _show(evaluate_outputs(read, reference, source, **chosen), name, report, as_json)
     assert model is not None
     assert source is not None
-    translator, options = open_translator(model, ensemble, settings, named, **how)
-    if breakdown:
-        chosen["frequencies"] = training_words(model, translator.tokenizers.target, lowercase=lowercase)
-    result = run_evaluation(translator, source, reference, decoding=options, **chosen)
+    models, search = [model, *(ensemble or [])], {"settings": settings, "named": named}
+    if ray is None:
+        result = _here(models, source, reference, search, how, {**chosen, "lowercase": lowercase})
+    else:
+        result = _by_ray(models, source, reference, cluster_of(ray, workers, threads), search, how, chosen)
     if hypotheses is not None:
         _write_lines(hypotheses, result.hypotheses)
-    return _show(result, " + ".join(map(str, (model, *(ensemble or [])))), report, as_json)
+    return _show(result, " + ".join(map(str, models)), report, as_json)
+
+
+def _here(
+    models: Sequence[Path],
+    source: Path,
+    reference: Sequence[Path],
+    search: dict[str, Any],
+    how: dict[str, Any],
+    chosen: dict[str, Any],
+) -> Evaluation:
+    from dragoman.studies import evaluate, training_words
+
+    translator, options = open_translator(models[0], list(models[1:]), **search, **how)
+    lowercase = chosen.pop("lowercase")
+    if chosen["breakdown"]:
+        chosen["frequencies"] = training_words(models[0], translator.tokenizers.target, lowercase=lowercase)
+    return evaluate(translator, source, reference, decoding=options, **chosen)
+
+
+def _by_ray(
+    models: Sequence[Path],
+    source: Path,
+    reference: Sequence[Path],
+    cluster: Cluster,
+    search: dict[str, Any],
+    how: dict[str, Any],
+    chosen: dict[str, Any],
+) -> Evaluation:
+    from dragoman.ray import evaluate
+
+    check_ray({"--on-bad-text": chosen.pop("on_bad_text") != "stop"})
+    placed = {name: value for name, value in how.items() if name != "threads"}
+    return evaluate(
+        models, source, reference, cluster=cluster, settings=decoding_settings(**search), **placed, **chosen
+    )
 
 
 def compare(

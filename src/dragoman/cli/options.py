@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ Source = Annotated[
 Target = Annotated[list[str] | None, typer.Option(help="Target lines, aligned with --source.", metavar="FILE")]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option(help="Instead, or besides: pairs in .tsv, .csv, .jsonl or .tmx; repeatable.", metavar="FILE"),
+    typer.Option(help="Instead, or besides: pairs in .tsv, .csv, .jsonl, .tmx, .parquet; repeatable.", metavar="FILE"),
 ]
 Columns = Annotated[
     str | None,
@@ -297,13 +296,14 @@ def argument_text(text: str) -> str:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[Any]:
-    """Open a file (compressed if it ends in .gz) or standard output as UTF-8 with LF line ends, whatever the locale."""
+    """Open a file (compressed as its name says) or standard output as UTF-8 with LF line ends, whatever the locale."""
     if path is None:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="\n", closefd=False) as stream:
             yield stream
         return
-    opener = gzip.open if path.suffix == ".gz" else open
-    with naming(path), opener(path, "wt", encoding="utf-8", newline="\n") as stream:
+    from dragoman.text.opening import create_text
+
+    with naming(path), create_text(path) as stream:
         yield stream
 
 

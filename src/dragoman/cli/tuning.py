@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dragoman.cli.bulk import Ray, Workers, check_alone, check_ray, cluster_of, whole
 from dragoman.cli.metrics import OneMetric, metric_of
 from dragoman.cli.options import (
     BeamSize,
@@ -29,6 +30,7 @@ from dragoman.cli.options import (
     argument_text,
     begun,
     check_directory,
+    decoding_settings,
     input_lines,
     open_output,
     open_translator,
@@ -182,6 +184,8 @@ def synthesize(
     engine: Engine = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
+    ray: Ray = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Make training pairs from text of one language. What became of the lines is told at the end."""
@@ -191,20 +195,22 @@ def synthesize(
     row = _layout(output)
     _check_tag(tag or "")
     named = {"beam_size": beam_size, "sampling": sampling or None, "n_best": 1}
-    translator, options = open_translator(
-        model, ensemble, settings, named, device=device, engine=engine, precision=precision, threads=threads
-    )
+    how = {"device": device, "engine": engine, "precision": precision}
     counts = Counts(unit="lines")
-    pairs = run_synthesis(
-        translator,
-        input_lines(input_, output, on_bad_text),
-        kind=kind,
-        tag=None if tag is None else argument_text(tag),
-        decoding=options,
-        max_ratio=max_ratio,
-        keep_copies=keep_copies,
-        counts=counts,
-    )
+    chosen: dict[str, Any] = {"kind": kind, "tag": None if tag is None else argument_text(tag), "max_ratio": max_ratio}
+    chosen |= {"keep_copies": keep_copies, "counts": counts}
+    check_alone(ray, workers)
+    if ray is None:
+        translator, options = open_translator(model, ensemble, settings, named, **how, threads=threads)
+        pairs = run_synthesis(translator, input_lines(input_, output, on_bad_text), decoding=options, **chosen)
+    else:
+        from dragoman.ray import synthesize as by_ray
+
+        check_ray({"--on-bad-text replace": on_bad_text == "replace"})
+        pairs = by_ray(
+            [model, *(ensemble or [])], whole(input_, "--input"), cluster=cluster_of(ray, workers, threads),
+            settings=decoding_settings(settings, named), report=tell, **how, **chosen,
+        )  # fmt: skip
     made = begun(pairs, output, input_)
     with open_output(output) as stream:
         for source, target in made:

@@ -46,7 +46,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     )
     pairs: Paths = setting(
         default=(),
-        description="Files of pairs, instead or besides: .tsv, .csv, .jsonl or .tmx, also compressed.",
+        description="Files of pairs, instead or besides: .tsv, .csv, .jsonl or .tmx, also compressed, or .parquet.",
         flag="--pairs",
         changeable=True,
         files="pairs",
@@ -201,6 +201,16 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
     )
     drop_overlap: bool = setting(
         default=False, description="Whether training pairs whose source or target is held out are left out."
+    )
+    shard_pairs: Positive = setting(
+        default=1_000_000,
+        description="A corpus of more pairs than this is prepared in shards of so many: in memory that does not grow "
+        "with it, and going on where it was stopped.",
+        unit="pairs",
+        content=frozenset(),
+        changeable=True,
+        since="0.2.0",
+        needs=_PAIRS,
     )
     repeat: tuple[Positive, ...] = setting(
         default=(),

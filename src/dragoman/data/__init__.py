@@ -15,6 +15,7 @@ from dragoman.data.batching import (
 from dragoman.data.filtering import Counts
 from dragoman.data.prepare import Prepared, prepare
 from dragoman.data.resampling import EpochStores, doubt_draws
+from dragoman.data.shards import plan_of, update_of
 from dragoman.data.store import TokenStore
 
 __all__ = [
@@ -30,5 +31,7 @@ __all__ = [
     "doubt_draws",
     "eval_batches",
     "plan_epoch",
+    "plan_of",
     "prepare",
+    "update_of",
 ]

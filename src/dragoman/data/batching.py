@@ -133,6 +133,19 @@ def plan_epoch(
         indices.
     """
     random = np.random.default_rng([seed, epoch])
+    return plan_rows(random, source_lengths, target_lengths, batch_tokens, accumulate=accumulate, rows=rows)
+
+
+def plan_rows(
+    random: np.random.Generator,
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    batch_tokens: int,
+    *,
+    accumulate: int,
+    rows: np.ndarray | None = None,
+) -> list[list[np.ndarray]]:
+    """Return updates as `plan_epoch` does, by a generator of random numbers in place of seed and epoch."""
     source, target = _framed(source_lengths, SOURCE_FRAME), _framed(target_lengths, TARGET_FRAME)
     shuffled = random.permutation(len(target)) if rows is None else random.permutation(rows)
     jitter = random.uniform(-_JITTER, _JITTER, len(shuffled))

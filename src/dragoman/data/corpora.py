@@ -28,6 +28,7 @@ from dragoman.text import (
     text_report,
 )
 from dragoman.text.choices import choose_matches, is_of_symbols
+from dragoman.text.corpus import Corpus
 
 Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
@@ -45,9 +46,9 @@ class Corpora:
         listens: sources are recordings.
     """
 
-    train: ParallelCorpus | TextCorpus
-    dev: ParallelCorpus | TextCorpus
-    test: ParallelCorpus | TextCorpus
+    train: Corpus
+    dev: Corpus
+    test: Corpus
     is_text: bool
     listens: bool = False
 
@@ -73,7 +74,7 @@ class Corpora:
         return "lines" if self.is_text else "pairs"
 
     @property
-    def all(self) -> tuple[ParallelCorpus | TextCorpus, ...]:
+    def all(self) -> tuple[Corpus, ...]:
         """The three parts."""
         return self.train, self.dev, self.test
 

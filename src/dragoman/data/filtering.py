@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from dragoman.config import DataConfig
 from dragoman.data.store import Row
 from dragoman.errors import DataError
-from dragoman.text import Pair, ParallelCorpus, ReadCounts, TextCorpus, Tokenizer, TokenizerPair
+from dragoman.text import Pair, ReadCounts, Tokenizer, TokenizerPair
+from dragoman.text.corpus import Corpus
 from dragoman.text.keys import skeleton, text_hash
+from dragoman.text.lines import chunks
 
 # Of a pair whose source is a sound, its samples stand where the ids of the source do.
 Encoded = tuple[Pair, Row, list[int]]
+_MANY = 0.01  # of what is read: so much may be too long before a hint is given
+# Pairs that are encoded together.
+_AT_ONCE = 4096
 
 
 @dataclass
@@ -45,6 +52,12 @@ class Counts:
         """Begin a new pass."""
         self.read = self.kept = self.split = self.parts = 0
         self.dropped.clear()
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another part of the same corpus."""
+        for name in ("read", "kept", "split", "parts"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.dropped.update(other.dropped)
 
     def take_in(self, reading: ReadCounts) -> None:
         """Take in what the reader did not give."""
@@ -81,14 +94,18 @@ def _keys(pair: Pair) -> list[int]:
 
 
 def drop_texts(
-    pairs: Iterable[Pair], counts: Counts, *, drop_duplicates: bool = False, seen: SeenKeys | None = None
+    pairs: Iterable[Pair],
+    counts: Counts,
+    *,
+    drop_duplicates: bool | Callable[[], bool] = False,
+    seen: SeenKeys | None = None,
 ) -> Iterator[Pair]:
     """Yield the pairs without those that have an empty side and, on request, repetitions and overlaps.
 
     Args:
         pairs: what to filter; each is counted as read.
         counts: filled in under "empty", "duplicate" and "overlap"; the caller counts what it keeps.
-        drop_duplicates: leave out exact repetitions of an earlier pair.
+        drop_duplicates: leave out exact repetitions of an earlier pair; or what tells whether the newest pair is one.
         seen: leave out pairs whose source or target is among these.
     """
     earlier: set[int] = set()
@@ -100,7 +117,11 @@ def drop_texts(
         if seen is not None and pair in seen:
             counts.dropped["overlap"] += 1
             continue
-        if drop_duplicates:
+        if callable(drop_duplicates):
+            if drop_duplicates():
+                counts.dropped["duplicate"] += 1
+                continue
+        elif drop_duplicates:
             key = text_hash(*pair.sides)
             if key in earlier:
                 counts.dropped["duplicate"] += 1
@@ -121,8 +142,8 @@ def encode_pairs(
         counts: filled in under "too long" and "length ratio", and what is kept.
         limit_ratio: apply `max_length_ratio`.
     """
-    for pair in pairs:
-        source, target = tokenizers.source.encode(pair.source), tokenizers.target.encode(pair.target)
+    plain = tokenizers.matching is None
+    for pair, source, target in _with_ids(pairs, tokenizers):
         shorter, longer = sorted((len(source), len(target)))
         if not shorter:  # nothing but characters that normalising drops
             counts.dropped["empty"] += 1
@@ -132,7 +153,27 @@ def encode_pairs(
             counts.dropped["length ratio"] += 1
         else:
             counts.kept += 1
-            yield pair, tokenizers.source_of(source).joined, target
+            yield pair, source if plain else tokenizers.source_of(source).joined, target
+
+
+def _with_ids(pairs: Iterable[Pair], tokenizers: TokenizerPair) -> Iterator[tuple[Pair, list[int], list[int]]]:
+    """Both sides of each pair as ids, by all processors; while some pairs are encoded, the next ones are read."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def encoded(some: list[Pair]) -> Iterator[tuple[Pair, list[int], list[int]]]:
+        sources, targets = zip(*(pair[:2] for pair in some), strict=True)
+        left = tokenizers.source.encode_all(sources, threads)
+        return zip(some, left, tokenizers.target.encode_all(targets, threads), strict=True)
+
+    with ThreadPoolExecutor(1) as worker:
+        before: Future[Iterator[tuple[Pair, list[int], list[int]]]] | None = None
+        for some in chunks(pairs, _AT_ONCE):
+            now = worker.submit(encoded, some)
+            if before is not None:
+                yield from before.result()
+            before = now
+        if before is not None:
+            yield from before.result()
 
 
 def encode_lines(lines: Iterable[Pair], tokenizer: Tokenizer, data: DataConfig, counts: Counts) -> Iterator[Encoded]:
@@ -175,7 +216,7 @@ class KeptPairs:
 
     def __init__(
         self,
-        corpus: ParallelCorpus | TextCorpus,
+        corpus: Corpus,
         data: DataConfig,
         chosen: Callable[[Pair], bool] | None,
         seen: SeenKeys | None,
@@ -210,3 +251,20 @@ class KeptPairs:
                 self.counts.dropped["held out"] += 1
             else:
                 yield pair
+
+
+def tell_counts(part: str, count: Counts, report: Callable[[str], None]) -> None:
+    """Report what became of a part, "train" or "dev".
+
+    Raises:
+        DataError: nothing of it is left.
+    """
+    report(f"{part}: {count}")
+    if count.dropped["too long"] > _MANY * count.read:
+        settings = "data.max_source_tokens and data.max_target_tokens"
+        if count.unit == "lines":
+            settings = "data.max_target_tokens, or set data.long_lines = split"
+        report(f"warning: {count.dropped['too long']:,} {count.unit} are too long and left out: raise {settings}")
+    if not count.kept:
+        name = "training" if part == "train" else "held-out"
+        raise DataError(f"no {name} {count.unit.removesuffix('s')} is left", found=count)

@@ -44,7 +44,8 @@ def fit_limit(sources: Lengths, targets: Lengths, *, factor: float = 1.0, offset
         offset: at least so many; both as they are where they suffice.
     """
     some = np.linspace(0, len(sources) - 1, min(len(sources), LOOKED_AT)).astype(np.int64)
-    lengths, needed = sources[some].astype(np.float64), targets[some] + -(-targets[some] // ROOM)
+    lengths, wanted = sources[some].astype(np.float64), targets[some].astype(np.int64)
+    needed = wanted + -(-wanted // ROOM)
     if not len(some):
         return factor, offset
     kept = max(0, len(some) - 1 - len(some) // LEFT_OUT)

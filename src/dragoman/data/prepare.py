@@ -13,19 +13,17 @@ Of a text, every source is empty.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Section, TrainConfig
+from dragoman.config import TrainConfig
+from dragoman.data.content import check_settings, data_key, tokenizer_hashes
 from dragoman.data.corpora import Corpora, languages_of
-from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts, tell_counts
+from dragoman.data.large import Begun, begin, forget, is_large, open_unfinished, unfinished, write_shards
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
@@ -35,19 +33,21 @@ from dragoman.data.prepared_files import (
     PREPARED,
     file_sum,
     hashes_by_setting,
+    put,
     read_facts,
     read_report,
     read_texts,
+    restore,
     write_json,
     write_texts,
 )
+from dragoman.data.shards import open_store
 from dragoman.data.sounds import SoundStore, as_heard
 from dragoman.data.splitting import choose_held_out
 from dragoman.data.store import Row, TokenStore
 from dragoman.data.unknown import tell_unknown
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import DataError
 from dragoman.files import (
-    flush_directory,
     remove_orphans,
     sealed,
     temporary_sibling,
@@ -56,8 +56,6 @@ from dragoman.files import (
 from dragoman.pace import duration, silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
-
-_MANY = 0.01  # of what is read: so much may be too long before a hint is given
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Prepared:
         report = read_report(
             directory / "report.json", TextReport if facts["is_text"] or facts["listens"] else CorpusReport
         )
-        train, tokenizers = TokenStore.open(directory / "train", verify=verify), TokenizerPair.load(directory)
+        train, tokenizers = open_store(directory / "train", verify=verify), TokenizerPair.load(directory)
         dev = TokenStore.open(directory / "dev", verify=verify)
         if verify:
             for store in (train, dev):
@@ -177,12 +175,12 @@ def prepare(
             encoder-decoder, a text for all others), or settings do not fit the text.
     """
     directory = Path(directory)
-    _restore(directory)
+    restore(directory)
     if config.data.prepared is not None:
         return _open_given(Path(config.data.prepared), config, tokenizers)
     corpora = Corpora.open(config)
     hashes = {path: digest for part in corpora.all for path, digest in part.hashes().items()}
-    key = _key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers, corpora.sizes())
+    key = data_key(config, [[hashes[path] for path in part.files] for part in corpora.all], tokenizers, corpora.sizes())
     if (directory / PREPARED).exists():
         try:
             prepared = Prepared.open(directory)
@@ -197,19 +195,36 @@ def prepare(
     if directory.resolve() == Path.cwd():
         raise DataError("prepared data want a directory of their own", found="the current one", hint="give another")
     remove_orphans(directory)
-    temporary = temporary_sibling(directory)
-    shutil.rmtree(temporary, ignore_errors=True)
+    _make(directory, config, corpora, tokenizers, {"key": key, "hashes": hashes}, report)
+    return Prepared.open(directory, verify=False)
+
+
+def _make(
+    directory: Path,
+    config: TrainConfig,
+    corpora: Corpora,
+    tokenizers: TokenizerPair | None,
+    known: dict[str, Any],
+    report: Callable[[str], None],
+) -> None:
+    """Prepare a corpus beside its directory, and put it there."""
+    large = is_large(corpora, config, tokenizers)
+    temporary = unfinished(directory) if large else temporary_sibling(directory)
     try:
         with written_as(temporary, directory):
-            temporary.mkdir(parents=True)
-            facts = _build(temporary, config, corpora, tokenizers, report)
-            facts |= {"format": FORMAT, "key": key, "hashes": hashes, "languages": languages_of(config)}
+            if large:
+                facts = _build_large(temporary, known["key"], config, corpora, tokenizers, report)
+            else:
+                shutil.rmtree(temporary, ignore_errors=True)
+                temporary.mkdir(parents=True)
+                facts = _build(temporary, config, corpora, tokenizers, report)
+            facts |= {"format": FORMAT, **known, "languages": languages_of(config)}
             facts["files"] = {path.name: file_hash(path) for path in sorted(temporary.iterdir()) if path.is_file()}
             write_json(temporary / PREPARED, sealed(facts))
-            _move(temporary, directory)
+            put(temporary, directory)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return Prepared.open(directory, verify=False)
+        if not large:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _build(
@@ -247,15 +262,44 @@ def _build(
     sizes = dict.fromkeys((*data.source, *data.pairs, *data.text), 0)
     train = _write_train(folder, repeated(pairs, data.repeats, sizes), tokenizers, size, report)
     for part, count in counts.items():
-        _tell(part, count, report)
+        tell_counts(part, count, report)
     tell_unknown({"train": train, "dev": held_out}, tokenizers, config, "lines" if listens else unit, report)
     if not listens:
         lengths.report(config.decoding, report)
     if data.repeat:
         report(f"train: {len(train):,} {unit} with those that are repeated")
+    return _facts(config, corpora, tokenizers, counts, sizes)
+
+
+def _build_large(
+    folder: Path,
+    key: str,
+    config: TrainConfig,
+    corpora: Corpora,
+    tokenizers: TokenizerPair | None,
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    """The same of a corpus in shards; what is complete is not made again."""
+    if not open_unfinished(folder, key, report):
+        folder.mkdir(parents=True)
+        begin(folder, key, corpora, config, tokenizers, report)
+    dev, held_out = TokenStore.open(folder / "dev"), Begun.load(folder).counts
+    train, count, sizes = write_shards(folder, corpora, config, report)
+    counts, made = {"train": count, "dev": held_out}, TokenizerPair.load(folder)
+    for part, one in counts.items():
+        tell_counts(part, one, report)
+    tell_unknown({"train": train, "dev": dev}, made, config, corpora.unit, report)
+    forget(folder)
+    return _facts(config, corpora, made, counts, sizes)
+
+
+def _facts(
+    config: TrainConfig, corpora: Corpora, tokenizers: TokenizerPair, counts: dict[str, Counts], sizes: dict[str, int]
+) -> dict[str, Any]:
     sides = {"source": (tokenizers.source, tokenizers.source_vocab), "target": (tokenizers.target, None)}
+    listens = tokenizers.sound is not None
     return {
-        "held_out": chosen is not None,
+        "held_out": not corpora.dev.files,
         "is_text": corpora.is_text,
         "listens": listens,
         "counts": {part: count.to_dict() for part, count in counts.items()},
@@ -289,19 +333,6 @@ def _write_train(
     return train
 
 
-def _tell(part: str, count: Counts, report: Callable[[str], None]) -> None:
-    """Report what became of a part; nothing left is an error."""
-    report(f"{part}: {count}")
-    if count.dropped["too long"] > _MANY * count.read:
-        settings = "data.max_source_tokens and data.max_target_tokens"
-        if count.unit == "lines":
-            settings = "data.max_target_tokens, or set data.long_lines = split"
-        report(f"warning: {count.dropped['too long']:,} {count.unit} are too long and left out: raise {settings}")
-    if not count.kept:
-        name = "training" if part == "train" else "held-out"
-        raise DataError(f"no {name} {count.unit.removesuffix('s')} is left", found=count)
-
-
 def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair | None) -> Prepared:
     prepared, family = Prepared.open(directory), config.model.family
     hint = f"prepare it again with --family {family}"
@@ -311,88 +342,13 @@ def _open_given(directory: Path, config: TrainConfig, tokenizers: TokenizerPair 
         raise DataError(f"a {family} model learns from {wanted}", file=directory, found=found, hint=hint)
     if family == "masked" and prepared.tokenizers.target.mask is None:
         raise DataError("a masked model needs a <mask> in its vocabulary", file=directory, hint=hint)
-    if tokenizers is not None and _tokenizer_hashes(tokenizers) != _tokenizer_hashes(prepared.tokenizers):
+    if tokenizers is not None and tokenizer_hashes(tokenizers) != tokenizer_hashes(prepared.tokenizers):
         raise DataError(
             "the data was prepared with other tokenizers than the model has",
             file=directory,
             hint="prepare it again with the model's own, or give the text files",
         )
-    _check_settings(directory, config)
+    check_settings(directory, config)
     source, target = prepared.languages
     data = config.data
     return replace(prepared, languages=(data.source_language or source, data.target_language or target))
-
-
-def _check_settings(directory: Path, config: TrainConfig) -> None:
-    """Refuse settings of data or tokenizer that the prepared data do not have: they would do nothing.
-
-    Raises:
-        ConfigError: one was given.
-    """
-    made = read_facts(directory).get("settings", {})
-    differing = []
-    sections = {"data": config.data, "tokenizer": config.tokenizer, "audio": config.audio}
-    for section, settings in sections.items():
-        before = {name: one.before for name, one in settings.settings.items() if one.before is not ...}
-        given = _content(settings, unset=False)
-        known = {**_plain(before), **made.get(section, {})}
-        for key in sorted(given.keys() & known.keys()):
-            if known[key] != given[key]:
-                made_with = "left open" if known[key] is None else repr(known[key])
-                differing.append(f"{section}.{key}: {made_with} for the data, {given[key]!r} now")
-    if differing:
-        found, hint = "; ".join(differing), "leave them out, or prepare the files again with them"
-        raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
-
-
-def _key(config: TrainConfig, hashes: list[list[str]], tokenizers: TokenizerPair | None, recordings: str | None) -> str:
-    listens = {"audio": _content(config.audio), "listed": recordings} if recordings is not None else {}
-    settings: dict[str, Any] = {
-        **listens,
-        "format": FORMAT,
-        "data": _content(config.data),
-        "files": [len(config.data.pairs), len(config.data.dev_pairs), len(config.data.test_pairs), hashes],
-        "tokenizer": _tokenizer_hashes(tokenizers) if tokenizers else _content(config.tokenizer),
-        "mask": config.model.family == "masked",
-        "is_text": not config.model.learns_pairs,
-    }
-    if config.data.reads_languages:
-        settings["languages"] = [config.data.source_language, config.data.target_language]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def _content(settings: Section, *, unset: bool = True) -> dict[str, Any]:
-    """What prepared data depend on, as JSON has it: files count by what is in them."""
-    content = {name for name, one in settings.settings.items() if "data" in one.content}
-    return _plain({name: value for name, value in settings.to_dict(unset=unset).items() if name in content})
-
-
-def _plain(tree: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(tree))
-
-
-def _tokenizer_hashes(tokenizers: TokenizerPair) -> dict[str, str]:
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizers.save(folder)
-        return {path.name: file_hash(path) for path in sorted(Path(folder).iterdir())}
-
-
-def _old(directory: Path) -> Path:
-    return directory.with_name(f".old-{directory.name}")
-
-
-def _restore(directory: Path) -> None:
-    """Bring back what a process took away that died before it put the new data in its place."""
-    if directory.name and not os.path.lexists(directory) and (_old(directory) / PREPARED).is_file():
-        os.rename(_old(directory), directory)
-
-
-def _move(temporary: Path, directory: Path) -> None:
-    flush_directory(temporary)
-    old = _old(directory)
-    shutil.rmtree(old, ignore_errors=True)
-    if directory.exists():
-        os.rename(directory, old)
-    os.rename(temporary, directory)
-    flush_directory(directory.parent)
-    shutil.rmtree(old, ignore_errors=True)

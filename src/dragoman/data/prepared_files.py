@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from dragoman.config import file_keys
 from dragoman.config.values import Mistake, convert
 from dragoman.errors import DataError, ModelError
-from dragoman.files import read_json, sum_of, unsealed, write_new_file
+from dragoman.files import flush_directory, read_json, sum_of, unsealed, write_new_file
 from dragoman.text import CorpusReport, TextReport
 
 FORMAT = 1
@@ -96,3 +98,25 @@ def read_texts(path: Path) -> list[str]:
         return path.read_bytes().decode("utf-8").split("\n")[:-1]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError("cannot read the held-out texts", file=path, found=error) from error
+
+
+def _old(directory: Path) -> Path:
+    return directory.with_name(f".old-{directory.name}")
+
+
+def restore(directory: Path) -> None:
+    """Put back what a process took away that died before it put the new data in its place."""
+    if directory.name and not os.path.lexists(directory) and (_old(directory) / PREPARED).is_file():
+        os.rename(_old(directory), directory)
+
+
+def put(temporary: Path, directory: Path) -> None:
+    """Put a new prepared directory in the place of an older one, if there is one."""
+    flush_directory(temporary)
+    old = _old(directory)
+    shutil.rmtree(old, ignore_errors=True)
+    if directory.exists():
+        os.rename(directory, old)
+    os.rename(temporary, directory)
+    flush_directory(directory.parent)
+    shutil.rmtree(old, ignore_errors=True)

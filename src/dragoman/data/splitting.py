@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -13,6 +13,7 @@ from dragoman.text.corpus import Pair
 from dragoman.text.keys import skeleton, text_hash
 
 MAX_HELD_OUT = 1000
+_KEPT = 20_000  # distinct sources; those chosen are among the first thousand and a few
 _WANTED = {
     "pairs": ("pairs with two different sources", "--dev-source, --dev-target"),
     "lines": ("two different lines", "--dev-text"),
@@ -39,22 +40,70 @@ def choose_held_out(pairs: Iterable[Pair], unit: Literal["pairs", "lines"] = "pa
     Raises:
         DataError: there are not two distinct sources to divide.
     """
-    hashes = np.asarray(array("Q", (_place(pair) for pair in pairs if pair.is_complete)), dtype=np.uint64)
-    size = held_out_size(len(hashes))
-    sources, counts = np.unique(hashes, return_counts=True)
-    if len(sources) < 2:
-        expected, options = _WANTED[unit]
-        raise DataError(
-            f"there are too few {unit} to hold some out for validation",
-            expected=expected,
-            found=f"{len(sources)}",
-            hint=f"give more {unit}, or held-out ones of your own ({options})",
-        )
-    small = counts <= max(size, counts.min())
-    upto = np.cumsum(counts[small])
-    enough = int(np.searchsorted(upto, size)) + 1
-    chosen = frozenset(sources[small][: min(enough, len(sources) // 2)].tolist())
-    return lambda pair: pair.is_complete and _place(pair) in chosen
+    found = Candidates()
+    for pair in pairs:
+        found.add(pair)
+    chosen = found.chosen(unit)
+    return lambda pair: is_held_out(pair, chosen)
+
+
+class Candidates:
+    """The pairs that come into question for being held out: those of the smallest hashes, however many there are."""
+
+    def __init__(self) -> None:
+        self._pairs, self._most = 0, 2**64
+        self._counts: Counter[int] = Counter()
+        self._held: dict[int, list[tuple[int, Pair]]] = {}
+
+    def add(self, pair: Pair) -> None:
+        """Take the next pair of the corpus."""
+        if not pair.is_complete:
+            return
+        self._pairs += 1
+        place = _place(pair)
+        if place > self._most:
+            return
+        self._counts[place] += 1
+        held = self._held.setdefault(place, [])
+        if len(held) <= MAX_HELD_OUT:
+            held.append((self._pairs, pair))
+        if len(self._counts) > 2 * _KEPT:
+            for other in sorted(self._counts)[_KEPT:]:
+                del self._counts[other], self._held[other]
+            self._most = max(self._counts)
+
+    def chosen(self, unit: Literal["pairs", "lines"]) -> frozenset[int]:
+        """Return the hashes of the sources that are held out.
+
+        Args:
+            unit: what errors call a pair.
+
+        Raises:
+            DataError: there are not two distinct sources to divide.
+        """
+        size = held_out_size(self._pairs)
+        sources = sorted(self._counts)
+        if len(sources) < 2:
+            expected, options = _WANTED[unit]
+            raise DataError(
+                f"there are too few {unit} to hold some out for validation",
+                expected=expected,
+                found=f"{len(sources)}",
+                hint=f"give more {unit}, or held-out ones of your own ({options})",
+            )
+        counts = np.array([self._counts[one] for one in sources])
+        small = counts <= max(size, counts.min())
+        enough = int(np.searchsorted(np.cumsum(counts[small]), size)) + 1
+        return frozenset(np.array(sources, np.uint64)[small][: min(enough, len(sources) // 2)].tolist())
+
+    def pairs(self, chosen: frozenset[int]) -> list[Pair]:
+        """Return the pairs of chosen sources, in the order of the corpus."""
+        return [pair for _, pair in sorted(one for place in chosen for one in self._held[place])]
+
+
+def is_held_out(pair: Pair, chosen: frozenset[int]) -> bool:
+    """Return whether a pair is of a source that was chosen."""
+    return pair.is_complete and _place(pair) in chosen
 
 
 def _place(pair: Pair) -> int:

@@ -12,9 +12,9 @@ import json
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedIOBase
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,12 @@ from dragoman.files import (
 )
 
 FORMAT = 1
+DESCRIPTION = "store.json"
 SIDES = ("source", "target")
 # What a side of a pair is: ids, or the samples of a sound.
 Row = Sequence[int] | np.ndarray
+# Pairs that are written together.
+_AT_ONCE = 1024
 _DTYPES = {"H": "<u2", "I": "<u4", "h": "<i2"}
 
 
@@ -69,6 +72,10 @@ class TokenStore:
     def tokens(self, side: str) -> np.ndarray:
         """Return the unframed ids of all pairs on a side, one after the other: uint16 or uint32 [tokens]."""
         return self._tokens[side]
+
+    def each(self, side: str) -> Iterator[np.ndarray]:
+        """Yield what `tokens` returns, in parts where the store has some."""
+        yield self._tokens[side]
 
     def _view(self, side: str, index: int) -> np.ndarray:
         if not 0 <= index < len(self):
@@ -154,7 +161,7 @@ class TokenStore:
             DataError: a file is missing, was cut short or changed; names it.
         """
         directory = Path(directory)
-        description = _read_description(directory / "store.json")
+        description = _read_description(directory / DESCRIPTION)
         dtype = np.dtype(description["dtype"])
         for name, facts in description["files"].items():
             _check_file(directory / name, facts, verify=verify)
@@ -177,10 +184,11 @@ def _write(directory: Path, pairs: Iterable[tuple[Row, Row]], typecodes: Mapping
     count = 0
     with open(directory / "source.tokens", "wb") as source, open(directory / "target.tokens", "wb") as target:
         writers = _SideWriter(source, typecodes["source"]), _SideWriter(target, typecodes["target"])
-        for pair in pairs:
-            count += 1
-            for writer, ids in zip(writers, pair, strict=True):
-                writer.add(ids)
+        pairs = iter(pairs)
+        while some := list(islice(pairs, _AT_ONCE)):
+            count += len(some)
+            for writer, rows in zip(writers, zip(*some, strict=True), strict=True):
+                writer.add(rows)
         facts: dict[str, dict[str, object]] = {}
         for side, writer in zip(SIDES, writers, strict=True):
             facts[f"{side}.tokens"] = writer.finish()
@@ -191,7 +199,7 @@ def _write(directory: Path, pairs: Iterable[tuple[Row, Row]], typecodes: Mapping
     description = {"format": FORMAT, "pairs": count, "dtype": kinds["target"], "files": facts}
     if kinds["source"] != kinds["target"]:
         description["source_dtype"] = kinds["source"]
-    write_new_file(directory / "store.json", (json.dumps(sealed(description), indent=2) + "\n").encode())
+    write_new_file(directory / DESCRIPTION, (json.dumps(sealed(description), indent=2) + "\n").encode())
     flush_directory(directory)
 
 
@@ -204,12 +212,16 @@ class _SideWriter:
         self._hash = hashlib.sha256()
         self._offsets = array("q", [0])
 
-    def add(self, ids: Row) -> None:
-        kept = ids if isinstance(ids, np.ndarray) else np.asarray(array(self._typecode, ids))
+    def add(self, rows: Sequence[Row]) -> None:
+        if any(isinstance(ids, np.ndarray) for ids in rows):
+            kept = np.concatenate([np.asarray(ids) for ids in rows])
+        else:  # which refuses ids that do not fit
+            kept = np.asarray(array(self._typecode, chain.from_iterable(rows)))
         data = kept.astype(_DTYPES[self._typecode]).tobytes()
         self._stream.write(data)
         self._hash.update(data)
-        self._offsets.append(self._offsets[-1] + len(ids))
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        self._offsets.frombytes((self._offsets[-1] + np.cumsum(lengths)).tobytes())
 
     def offsets(self) -> bytes:
         return np.asarray(self._offsets).astype("<i8").tobytes()

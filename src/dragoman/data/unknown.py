@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,15 @@ class Unknown:
     spelled: int
 
     @classmethod
-    def of(cls, ids: np.ndarray, tokenizer: Tokenizer) -> Unknown:
-        """Return the counts of unframed ids, of any number of texts, that are from a tokenizer."""
-        unknown, spelled, spelling = 0, 0, spelling_ids(tokenizer)
-        for start in range(0, len(ids), _CHUNK):
-            some = ids[start : start + _CHUNK]
+    def of(cls, parts: Iterable[np.ndarray], tokenizer: Tokenizer) -> Unknown:
+        """Return the counts of unframed ids, of any number of texts, in parts, that are from a tokenizer."""
+        tokens, unknown, spelled, spelling = 0, 0, 0, spelling_ids(tokenizer)
+        for some in (ids[start : start + _CHUNK] for ids in parts for start in range(0, len(ids), _CHUNK)):
+            tokens += len(some)
             unknown += int(np.count_nonzero(some == tokenizer.unk))
             if spelling:
                 spelled += int(np.count_nonzero((some >= spelling.start) & (some < spelling.stop)))
-        return cls(len(ids), unknown, spelled)
+        return cls(tokens, unknown, spelled)
 
 
 def tell_unknown(
@@ -74,9 +74,9 @@ def tell_unknown(
 def _told(
     part: str, store: TokenStore, tokenizers: TokenizerPair, of: str, unit: str, *, refused: bool
 ) -> Iterator[str]:
-    sides = [("target", store.tokens("target"), tokenizers.target)]
+    sides = [("target", store.each("target"), tokenizers.target)]
     if unit == "pairs":
-        sides.insert(0, ("source", store.tokens("source"), tokenizers.source))
+        sides.insert(0, ("source", store.each("source"), tokenizers.source))
     for side, ids, tokenizer in sides:
         found = Unknown.of(ids, tokenizer)
         share = found.unknown / max(1, found.tokens)

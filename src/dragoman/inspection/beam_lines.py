@@ -10,8 +10,8 @@ from dragoman.inspection.trace import Trace
 from dragoman.stages.words import say, shown
 
 WIDTH = 100
-# Pieces of a candidate that are shown.
-_PATH = 4
+# Pieces of a candidate that are shown: all, or the first and the last ones.
+_PATH, _LAST = 5, 3
 _FATES = {"kept": "▸", "left": "▸", "finished": "■", "pruned": "·"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _TOLD = (
@@ -39,7 +39,7 @@ def beam_lines(trace: Trace) -> Iterator[str]:
     reasons: dict[str, str] = {}
     for event in told_events(trace.beam):
         path = pieces[event.id] = [*pieces[event.parent], shown(event.piece)]
-        told = " ".join([*(["…"] if len(path) > _PATH else []), *path[-_PATH:]])
+        told = " ".join(path if len(path) <= _PATH else [path[0], "…", *path[-_LAST:]])
         letter = reasons.setdefault(event.why, _LETTERS[len(reasons) % len(_LETTERS)])
         begin = [event.id, _FATES[event.fate], event.parent or "", told]
         rows.append([*begin, number(event.log_probability), number(event.sum), *_score(event, trace.ranked_by), letter])
@@ -50,6 +50,7 @@ def beam_lines(trace: Trace) -> Iterator[str]:
         yield f"   {letter}  {first}"
         yield from (f"      {line}" for line in others)
     yield from _parents(trace.beam)
+    yield from (f"   {line}" for line in folded_chinese(_greedy(trace.beam), WIDTH - 3))
 
 
 def _score(event: Event, formula: str) -> tuple[str, str]:
@@ -59,6 +60,25 @@ def _score(event: Event, formula: str) -> tuple[str, str]:
     if "/" in formula:
         return number(event.score), f"= {number(event.sum)} / {number(event.sum / event.score)}"
     return number(event.score), f"= {number(event.sum)} + {number(event.score - event.sum)}"
+
+
+def _greedy(events: Sequence[Event]) -> str:
+    """What greedy search takes among the candidates, and whether the beam found a better one."""
+    path: list[Event] = []
+    while follows := [one for one in events if one.parent == (path[-1].id if path else None)]:
+        path.append(max(follows, key=lambda event: event.log_probability))
+    taken = ", ".join(event.id for event in path)
+    finished = [event for event in events if event.fate == "finished"]
+    if path[-1] not in finished:
+        told = "Greedy search takes {taken} and leaves the beam there; --beam-size 1 shows what it writes."
+        return say(told).format(taken=taken)
+    best = max(finished, key=lambda event: event.score)
+    if best == path[-1]:
+        return say("Greedy search takes {taken}: it writes what scores best here, too.").format(taken=taken)
+    told = (
+        "Greedy search takes {taken}, with the score {score}; {best} has {more}. Higher is likelier, not always better."
+    )
+    return say(told).format(taken=taken, score=number(path[-1].score), best=best.id, more=number(best.score))
 
 
 def _parents(events: Sequence[Event]) -> Iterator[str]:

@@ -201,9 +201,14 @@ def _of_step(trace: Trace, subject: Subject, number: int) -> Trace:
     """The trace of one step: its stages alone."""
     stages = step_stages(subject.model, subject.source, subject.inputs, subject.sides, number)
     row = reads_writes(subject.sides.target[number - 1], subject.sides.writes[number - 1])
-    note = say("Step {number}, {row}: one query; keys and values of earlier steps wait in the cache.").format(
-        number=number, row=row
+    told = (
+        "Step {number}, {row}: one query. "
+        "Of the {number} keys and values of self-attention, {before} come from the cache."
     )
+    note = say(told).format(number=number, row=row, before=number - 1)
+    if subject.sides.source:
+        memory = say("Those of cross-attention come from the memory, the same at each step.")
+        note += f"{'' if note.endswith('。') else ' '}{memory}"
     return replace(trace, stages=tuple(stages), parts=(), notes=(*trace.notes, note))
 
 

@@ -170,6 +170,8 @@ class Trace:
             return set()
         known = self.stage_names
         found = {one for one in known if one == name or one.startswith(f"{name}.") or fnmatchcase(one, name)}
+        if not found and name[-1:].isalpha():  # `cross` begins `cross_attention`; `layers.1` does not begin `layers.10`
+            found = {one for one in known if one.startswith(name)}
         if not found:
             raise self._unknown(name)
         return found

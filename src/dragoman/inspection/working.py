@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -115,8 +116,19 @@ def _score(trace: Trace, home: str, at: tuple[int, ...]) -> Working:
         "added": added if abs(added) > 1e-4 * max(1.0, float(row.abs().max())) else 0.0, "score": float(row[key]),
         "scores": row.tolist(), "seen": mask.tolist(), "exp": exps.tolist(), "sum": total,
         "weights": weights.tolist(), "mixed": (weights @ value).tolist(),
+        "undivided": _undivided(trace, home, at, row, mask),
     }  # fmt: skip
     return Working(f"{home}.scores", at, values, tuple(_score_lines(stage, at, values, value)))
+
+
+def _undivided(trace: Trace, home: str, at: tuple[int, ...], row: Tensor, mask: Tensor) -> list[float]:
+    """The weights of the row as they would be without the division by √d_k; none where positions enter the scores."""
+    head, query, _ = at
+    q, k = (_numbers(trace, f"{home}.{part}")[head].double() for part in ("query", "key"))
+    dots = k @ q[query]
+    if not mask.any() or not torch.allclose(dots / math.sqrt(k.shape[1]), row, rtol=1e-4, atol=1e-4):
+        return []
+    return dots.masked_fill(~mask, -math.inf).softmax(-1).tolist()
 
 
 def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], value: Tensor) -> Iterator[str]:
@@ -143,7 +155,7 @@ def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], valu
     rows = [
         [
             "",
-            say("score"),
+            say("attention score"),
             say("exp"),
             say("weight"),
             say("V (the first {count})").format(count=min(FIRST, value.shape[1])),
@@ -159,6 +171,11 @@ def _score_lines(stage: Stage, at: tuple[int, ...], values: dict[str, Any], valu
     whole = "1" if values["sum"] else "0"
     rows.append(["  " + say("sum"), "", fine(values["sum"]), whole, mixed])
     yield from table(rows, 6)
+    if values["undivided"]:
+        told = "without ÷ √{width} the largest weight would be {undivided}, not {weight}"
+        largest = {name: fine(max(values[name])) for name in ("undivided", "weights")}
+        width, undivided, weight = len(values["q"]), largest["undivided"], largest["weights"]
+        yield "   " + say(told).format(width=width, undivided=undivided, weight=weight)
 
 
 def _norm(trace: Trace, stage: Stage, at: tuple[int, ...]) -> Working:

@@ -19,6 +19,7 @@ from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.guard import Guard
 from dragoman.serving.inspector import add_inspector
 from dragoman.serving.libretranslate import add_libretranslate
+from dragoman.serving.live import add_live
 from dragoman.serving.metrics import MEDIA_TYPE
 from dragoman.serving.openai import add_openai
 from dragoman.serving.own import add_own
@@ -73,6 +74,7 @@ def make_app(models: Sequence[str | Path], settings: ServeSettings | None = None
     add_deepl(app, context)
     add_own(app, context)
     add_sounds(app, context)
+    add_live(app, context)
     add_openai(app, context)
     add_inspector(app, context, Served(registry))
     _add_page(app)

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
+from dragoman.jobs import Job, SoundJob, Transcribed, Translated
 from dragoman.serving.documents import Document, Documents
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import Job, SoundJob, Transcribed, Translated
 from dragoman.serving.keys import Key, Keys
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.registry import Registry

@@ -12,10 +12,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.background import BackgroundTask
 
+from dragoman.jobs import Job, Translated
 from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import Job, Translated
 from dragoman.serving.keys import Key
 from dragoman.serving.replies import described, document_file, told_ignored
 from dragoman.serving.routes import UNKNOWN

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Literal, TypeVar
 
+from dragoman.jobs import Job
 from dragoman.serving.faults import RequestError, as_request_error
-from dragoman.serving.jobs import Job
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServeSettings
 

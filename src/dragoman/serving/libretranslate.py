@@ -9,13 +9,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from dragoman.jobs import Job
 from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
-from dragoman.serving.detect import Detected
 from dragoman.serving.documents import SUFFIXES
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import Job
 from dragoman.serving.replies import described, document_file
 from dragoman.serving.routes import UNKNOWN, best_match
+from dragoman.text.detecting import Detected
 from dragoman.text.languages import language_name
 
 TAG = "LibreTranslate"

@@ -13,9 +13,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dragoman.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
-from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.openai import model_list
 from dragoman.serving.replies import described, document_file
 from dragoman.serving.routes import Route

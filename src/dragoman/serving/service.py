@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 
-from dragoman.serving.detect import Detected, Detector
+from dragoman.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import Job, Translated, TranslatedSegment
 from dragoman.serving.registry import Registry, ServedModel
 from dragoman.serving.routes import UNKNOWN, Route, best_match
 from dragoman.serving.settings import ServeSettings
+from dragoman.text.detecting import Detected, Detector
 from dragoman.text.sentences import Segment, join_text, split_text
 from dragoman.translation import Scheduler, Translation
 from dragoman.translation.call import Call, Progress

@@ -63,6 +63,7 @@ class RequestLimits(Checked):
         characters: of all texts of a request together.
         texts: of a request.
         beam_size: of a search; also the most outputs per text.
+        live_sounds: sounds that are heard while they come in, at once.
         requests: that are under way at once; more are told to come back.
         documents: that are kept at once.
         receive_seconds: until a request has come in whole.
@@ -79,6 +80,7 @@ class RequestLimits(Checked):
     characters: Count = 10_000
     texts: Count = 128
     beam_size: Annotated[int, Field(ge=1, le=1024)] = 16
+    live_sounds: Count = 4
     requests: Count = 256
     documents: Count = 32
     receive_seconds: Seconds = 10

@@ -9,9 +9,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import ConfigDict, Field
 
+from dragoman.jobs import SoundJob, Transcribed, TranscribedPart
 from dragoman.serving.context import Context, Upload, parsed, read_fields
 from dragoman.serving.faults import RequestError
-from dragoman.serving.jobs import SoundJob, Transcribed, TranscribedPart
 from dragoman.serving.own import Search, number_of
 from dragoman.serving.replies import described_sound
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError
+from dragoman.jobs import SoundJob, Transcribed, TranscribedPart
 from dragoman.serving.faults import RequestError, in_words
-from dragoman.serving.jobs import SoundJob, Transcribed, TranscribedPart
 from dragoman.serving.registry import Registry, ServedModel
 from dragoman.serving.routes import UNKNOWN
 from dragoman.serving.service import found_of, submitted

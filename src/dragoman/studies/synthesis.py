@@ -18,6 +18,8 @@ from dragoman.translation.results import Translation
 from dragoman.translation.translator import Translator
 
 MAX_RATIO = 3.0
+# Why a line makes no pair.
+FAULTS = ("empty", "not one field", "too long", "unfinished", "copy", "length ratio")
 
 
 class Way(NamedTuple):
@@ -70,44 +72,68 @@ def synthesize(
     Raises:
         ConfigError: there is no such kind.
     """
-    if kind not in WAYS:
-        raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
-    way = WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag)
+    maker = Maker.of(kind, tag, max_ratio, keep_copies)
     if not isinstance(translator, Translator):
         translator = Translator.from_pretrained(translator)
     translator.tokenizers.check_reads()
     stream = texts_of(lines, "lines") if isinstance(lines, (str, PathLike)) else lines
     results = translator.translate_lines(stream, (decoding or translator.decoding).replace({"n_best": 1}))
-    own = translator.tokenizers.source
-    return _pairs(results, way, own, max_ratio, keep_copies, Counts(unit="lines") if counts is None else counts)
+    return _pairs(results, maker, translator.tokenizers.source, Counts(unit="lines") if counts is None else counts)
 
 
-def _pairs(
-    results: Iterable[Translation], way: Way, own: Tokenizer, max_ratio: float, keep_copies: bool, counts: Counts
-) -> Iterator[tuple[str, str]]:
+class Maker(NamedTuple):
+    """Makes pairs of what was translated.
+
+    Attributes:
+        way: which side the outputs are, and what is put before the sources.
+        max_ratio: of token counts.
+        keep_copies: whether outputs that repeat their line make pairs.
+    """
+
+    way: Way
+    max_ratio: float
+    keep_copies: bool
+
+    @classmethod
+    def of(cls, kind: str, tag: str | None, max_ratio: float, keep_copies: bool) -> Maker:
+        """Return the one of a kind; arguments as for `synthesize`.
+
+        Raises:
+            ConfigError: there is no such kind.
+        """
+        if kind not in WAYS:
+            raise ConfigError("there is no such kind of synthesis", expected=", ".join(WAYS), found=kind)
+        return cls(WAYS[kind] if tag is None else WAYS[kind]._replace(tag=tag), max_ratio, keep_copies)
+
+    def pair(self, result: Translation) -> tuple[str, str]:
+        """Return source and target."""
+        outputs, tag = self.way
+        source, target = (result.text, result.source) if outputs == "source" else (result.source, result.text)
+        return f"{tag} {source}" if tag else source, target
+
+    def fault(self, result: Translation, own: Tokenizer) -> str | None:
+        """Say why a pair is not worth learning from, if it is not; `own` cuts the line itself, without its matches."""
+        line, output = result.source, result.text
+        shorter, longer = sorted((len(own.encode(line)), len(result.tokens)))
+        if not (line.strip() and output.strip()):
+            return "empty"
+        if any("\t" in text or one_line(text) != text for text in (line, output)):
+            return "not one field"
+        if result.truncated:
+            return "too long"
+        if not result.finished:
+            return "unfinished"
+        if not self.keep_copies and skeleton(line) == skeleton(output):
+            return "copy"
+        return "length ratio" if longer > self.max_ratio * shorter else None
+
+
+def _pairs(results: Iterable[Translation], maker: Maker, own: Tokenizer, counts: Counts) -> Iterator[tuple[str, str]]:
     for result in results:
         counts.read += 1
-        reason = _fault(result, own, max_ratio, keep_copies)
+        reason = maker.fault(result, own)
         if reason is not None:
             counts.dropped[reason] += 1
             continue
         counts.kept += 1
-        source, target = (result.text, result.source) if way.outputs == "source" else (result.source, result.text)
-        yield f"{way.tag} {source}" if way.tag else source, target
-
-
-def _fault(result: Translation, own: Tokenizer, max_ratio: float, keep_copies: bool) -> str | None:
-    """Why a pair is not worth learning from, if it is not; `own` cuts the line itself, without its matches."""
-    line, output = result.source, result.text
-    shorter, longer = sorted((len(own.encode(line)), len(result.tokens)))
-    if not (line.strip() and output.strip()):
-        return "empty"
-    if any("\t" in text or one_line(text) != text for text in (line, output)):
-        return "not one field"
-    if result.truncated:
-        return "too long"
-    if not result.finished:
-        return "unfinished"
-    if not keep_copies and skeleton(line) == skeleton(output):
-        return "copy"
-    return "length ratio" if longer > max_ratio * shorter else None
+        yield maker.pair(result)

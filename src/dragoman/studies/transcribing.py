@@ -195,16 +195,22 @@ def transcribe_stream(
         longest: of an utterance, in seconds.
         options: of the search; the model's own if None.
     """
-    stream = _Stream(translator, longest, options)
+    stream = SpeechStream(translator, longest, options)
     for block in blocks:
         yield from stream.hear(block)
     yield from stream.finish()
 
 
-class _Stream:
-    """The sound since the last utterance, and what is known of the one that goes on."""
+class SpeechStream:
+    """The sound since the last utterance, and what is known of the one that goes on.
 
-    def __init__(self, translator: Translator, longest: float, options: DecodingConfig | None = None) -> None:
+    Args:
+        translator: of a model that listens.
+        longest: of an utterance, in seconds.
+        options: of the search; the model's own if None.
+    """
+
+    def __init__(self, translator: Translator, longest: float = LONGEST, options: DecodingConfig | None = None) -> None:
         self.translator, self.longest, self.options = translator, longest, options
         self.sound: Waveform | None = None
         self.offset, self.heard = 0.0, 0.0
@@ -212,7 +218,7 @@ class _Stream:
         self.before: list[str] = []
 
     def hear(self, block: Waveform) -> Iterator[Partial]:
-        """Take more of the sound, and look at it where enough of it is new."""
+        """Yield what is known after more of the sound, where enough of it is new."""
         import torch
 
         if self.sound is not None:
@@ -242,7 +248,7 @@ class _Stream:
             yield Partial(self.offset + first.start, self.offset + first.end, stable, rest)
 
     def finish(self) -> Iterator[Partial]:
-        """End what goes on: there is no more sound."""
+        """Yield what was said to the end: there is no more sound."""
         sound, self.sound = self.sound, None
         if sound is None:
             return

@@ -15,9 +15,9 @@ import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from io import BufferedIOBase, BufferedReader, RawIOBase
+from io import BufferedIOBase, BufferedReader, RawIOBase, TextIOWrapper
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from dragoman.errors import DataError
 
@@ -51,6 +51,35 @@ def open_bytes(path: str | Path) -> Generator[BufferedIOBase, None, None]:
         raise DataError("cannot read the file", file=path, found=error.strerror or error) from error
 
 
+@contextmanager
+def create_bytes(path: str | Path, suffix: str | None = None) -> Generator[BufferedIOBase, None, None]:
+    """Open a file for writing, compressed as its name says, or as a suffix that is given says.
+
+    Raises:
+        DataError: a package for it is not installed.
+    """
+    suffix = Path(path).suffix if suffix is None else suffix
+    if suffix == ".zst":
+        zstandard = _zstandard(path, "writing", "give a name that ends in .gz")
+        with open(path, "wb") as raw, zstandard.ZstdCompressor().stream_writer(raw) as stream:
+            yield stream
+    else:
+        opener: Any = _OPENERS.get(suffix, open)
+        with opener(path, "wb") as stream:
+            yield stream
+
+
+@contextmanager
+def create_text(path: str | Path) -> Generator[TextIO, None, None]:
+    """Open a file for writing text, as UTF-8 with LF line ends, compressed as its name says.
+
+    Raises:
+        DataError: a package for it is not installed.
+    """
+    with create_bytes(path) as raw, TextIOWrapper(cast(Any, raw), encoding="utf-8", newline="\n") as stream:
+        yield stream
+
+
 def sort_of(suffix: str) -> str:
     """Return what sort of file a suffix of `COMPRESSED` stands for."""
     return {".gz": "gzip"}.get(suffix, suffix[1:])
@@ -59,12 +88,16 @@ def sort_of(suffix: str) -> str:
 def _decompressed(raw: BufferedReader, suffix: str, path: str | Path) -> BufferedIOBase:
     if suffix in _OPENERS:
         return cast(BufferedIOBase, _OPENERS[suffix](raw))
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError as error:
-        hint = f"pip install zstandard, or decompress it: zstd -d {Path(path).name}"
-        raise DataError("reading .zst needs the package zstandard", file=path, hint=hint) from error
+    zstandard = _zstandard(path, "reading", f"decompress it: zstd -d {Path(path).name}")
     return BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+
+
+def _zstandard(path: str | Path, doing: str, instead: str) -> Any:
+    try:
+        return importlib.import_module("zstandard")
+    except ImportError as error:
+        hint = f"pip install zstandard, or {instead}"
+        raise DataError(f"{doing} .zst needs the package zstandard", file=path, hint=hint) from error
 
 
 def open_raw(path: str | Path) -> BufferedReader:

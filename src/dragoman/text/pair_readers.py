@@ -14,10 +14,11 @@ from dragoman.text.lines import BadText, Line, ReadCounts, scan_lines
 from dragoman.text.opening import COMPRESSED
 from dragoman.text.pair import Pair
 from dragoman.text.pair_format import PairFormat, find_columns, is_header, listed
+from dragoman.text.parquet import read_parquet
 from dragoman.text.tmx import read_tmx
 
-Layout = Literal["tsv", "csv", "jsonl", "tmx"]
-LAYOUTS: tuple[Layout, ...] = ("tsv", "csv", "jsonl", "tmx")
+Layout = Literal["tsv", "csv", "jsonl", "tmx", "parquet"]
+LAYOUTS: tuple[Layout, ...] = ("tsv", "csv", "jsonl", "tmx", "parquet")
 
 
 def bare(path: str) -> str:
@@ -47,7 +48,8 @@ def read_pairs(path: str, form: PairFormat, *, on_bad_text: BadText, counts: Rea
         DataError: a record is no pair, or not text and must be; names file and line.
         ConfigError: the format does not say which parts of the file are meant, or means some that it does not have.
     """
-    read = {"tsv": _read_table, "csv": _read_table, "jsonl": _read_json, "tmx": read_tmx}[layout_of(path)]
+    readers = {"tsv": _read_table, "csv": _read_table, "jsonl": _read_json, "tmx": read_tmx, "parquet": read_parquet}
+    read = readers[layout_of(path)]
     yield from read(path, form, on_bad_text, counts)
 
 

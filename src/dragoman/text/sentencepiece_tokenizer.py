@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import ConfigError, DataError, DragomanError
 from dragoman.files import write_bytes
+from dragoman.protobuf import contents, field
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
-from dragoman.text.protobuf import contents, field
 from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, read_saved, special_tokens
 
 if TYPE_CHECKING:
@@ -157,6 +157,16 @@ class SentencePieceTokenizer(SpecialIds):
         except UnicodeEncodeError as error:
             found = f"U+{ord(escaped[error.start]):04X}"
             raise DataError("the text has half of a surrogate pair", expected="text", found=found) from error
+
+    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Return what `encode` gives for each of some texts, by so many threads."""
+        normalized = self._normalized
+        try:
+            return self._processor.encode(
+                [normalized(text).translate(_ESCAPES).encode("utf-8") for text in texts], num_threads=threads
+            )
+        except UnicodeEncodeError:  # and which text it is
+            return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""

@@ -88,6 +88,10 @@ class Tokenizer(Protocol):
         """Return the ids of a text, without framing."""
         ...
 
+    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Return what `encode` gives for each of some texts; SentencePiece takes so many threads for it."""
+        ...
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dragoman.config import TrainConfig
-from dragoman.data import EpochStores, Prepared, doubt_draws, plan_epoch
+from dragoman.data import EpochStores, Prepared, doubt_draws, plan_of, update_of
 from dragoman.data.mixing import Mixing
 from dragoman.distributed import ALONE, World
 from dragoman.distributed.sharding import clip_gradients
@@ -212,18 +212,17 @@ class Trainer:
         """The micro-batches of each update, from where training stands, epoch after epoch."""
         while True:
             plan = self.plan(self.progress.epoch)
-            while self.progress.update < len(plan):
-                yield plan[self.progress.update]
+            while (update := update_of(plan, self.progress.update)) is not None:
+                yield update
             self.progress.epoch += 1
             self.progress.update = 0
 
-    def plan(self, epoch: int) -> list[list[np.ndarray]]:
+    def plan(self, epoch: int) -> Sequence[list[np.ndarray]]:
         """Return the updates of an epoch: a pure function of lengths and settings."""
-        store, (budget, seed) = self.stores.of(epoch), (self.settings.batch_tokens, self.settings.seed)
+        store, rows, budget = self.stores.of(epoch), self.mixing.rows(epoch), self.settings.batch_tokens
         assert budget is not None
-        lengths, rows = (store.source_lengths, store.target_lengths), self.mixing.rows(epoch)
-        each = self.progress.micro_batches or self.settings.accumulate * self.world.size
-        return plan_epoch(*lengths, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
+        each, seed = self.progress.micro_batches or self.settings.accumulate * self.world.size, self.settings.seed
+        return plan_of(store, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
     def learn(self, micro_batches: list[np.ndarray]) -> None:
         """Train on the micro-batches of one update."""

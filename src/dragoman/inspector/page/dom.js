@@ -38,7 +38,11 @@ export function num(value, digits = 4) {
   return (small ? value.toExponential(1) : value.toFixed(digits)).replaceAll("-", "−");
 }
 
-export const percent = (value) => `${num(100 * value, value < 0.0995 ? 1 : 0)}%`;
+/** A share: 98%, 0.6%, and of what is smaller still two digits, 0.026%. */
+export function percent(value) {
+  const digits = value >= 0.0995 ? 0 : value >= 0.00095 || !value ? 1 : Math.min(9, 1 - Math.floor(Math.log10(100 * value)));
+  return `${num(100 * value, digits)}%`;
+}
 
 /** A piece as one reads it: the mark of a word's beginning is no letter of it. */
 export function shown(piece) {

@@ -85,7 +85,7 @@ function strips(trace, row) {
   if (!sum) return null;
   const parts = [...sum.inputs.map((id) => trace.node(id)), sum].filter((node) => node?.array && trace.array(node.array));
   const at = Math.min(row, sum.shape.at(-2) - 1);
-  return h("section", {}, h("h2", {}, `${t("strips")}: ${rowLabels(trace, sum.axes.at(-2), sum.shape.at(-2))[at]}`), drawMatrix({
+  return h("section", {}, h("h2", {}, `${rowLabels(trace, sum.axes.at(-2), sum.shape.at(-2))[at]} · ${t("strips")}`), drawMatrix({
     name: t("strips"), key: "sum", tiles: true, rows: parts.map((node, place) => `${["", "+ ", "= "][place] ?? ""}${t(["piece", "position", "sum"][place] ?? node.kind)}`), cols: columnLabels("d_model", sum.shape.at(-1)),
     value: (i, j) => trace.at(parts[i].array, at, j), scale: "signed", at: [-1, -1], width: 760,
     choose: (i, col) => set({ view: "stage", stage: parts[i].id, row: at, col }),

@@ -32,7 +32,7 @@ function boxesOf(trace, stack, layer) {
     const sub = /(self_attention|cross_attention|feed_forward)/u.exec(node.id)?.[1];
     const causal = trace.node(`${trace.attentionOf(node.id)}.mask`)?.causal;
     if (node.norm || node.kind === "norm") add(node, t("norm"), "(x − μ) / √(σ² + ε) · γ + β", "norm");
-    else if (node.kind === "softmax") add(node, t(causal ? "masked_self_attention" : sub), "softmax(QKᵀ / √d_k + mask) V", "attention");
+    else if (node.kind === "softmax") add(node, t(causal ? "masked_self_attention" : sub), "softmax(QKᵀ / √d_k, masked) V", "attention");
     else if (node.kind === "linear" && node.id.endsWith("outer")) add(node, t("feed_forward"), "f(x W₁ + b₁) W₂ + b₂", "feed");
     else if (node.kind === "add") add(node, t("residual"), "x + sublayer(x)", "add");
   }

@@ -4,7 +4,7 @@ import { bar, button, h, headings, num, percent, s, saveSvg, shown } from "./dom
 import { isLive } from "./live.js";
 import { pathIds } from "./question.js";
 import { set, state } from "./state.js";
-import { t } from "./texts.js";
+import { say, t } from "./texts.js";
 import { told } from "./words.js";
 
 const COLUMN = 128;
@@ -145,7 +145,7 @@ export function drawSearch(trace) {
   const best = h("div", { class: "scroll" }, h("table", {}, h("caption", {}, t("finalSet")),
     headings([t("text"), t("sum"), t("length"), t("score")]),
     beam.final.map((row) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, row.text), h("td", {}, num(row.sum)), h("td", {}, `${row.length}`), h("td", {}, arithmetic(row))))));
-  return [h("p", { class: "place" }, `${told(search.name)}: ${told(search.formula)}`),
+  return [h("p", { class: "place" }, `${told(search.name)}${say(": ", "：")}${told(search.formula)}`),
     h("div", { class: "row" }, button(t("allCandidates"), () => set({ show: state.show ? 0 : 1 }), { "aria-pressed": String(Boolean(state.show)), key: "all" }),
       button(t("saveSvg"), () => saveSvg(picture, "beam.svg"))),
     h("div", { class: "scroll" }, picture), candidate(beam, chosen), greedyNote(trace), best, h("p", {}, t("stop", told(beam.stop))), samplingView(trace)];

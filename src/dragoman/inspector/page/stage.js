@@ -31,6 +31,9 @@ function titled(node, here, body) {
       " ", h("code", {}, shapeText(node))), body);
 }
 
+/** Keys and values belong to the pieces that are looked at, all else to the queries. */
+const namesOf = (node) => (/_attention\.(key|value)$/u.test(node.id) ? keyLabels : rowLabels);
+
 /** The matrix of a stage: of the chosen head, where it has heads. */
 function matrixOf(trace, node, here) {
   const path = trace.attentionOf(node.id);
@@ -48,7 +51,7 @@ function matrixOf(trace, node, here) {
   const vocabulary = colAxis === "target_vocab" || colAxis === "source_vocab";
   return drawMatrix({
     name: nameOf(node), key: `cell:${node.id}`, value, scale: ["softmax", "mask"].includes(node.kind) ? "share" : "signed",
-    rows: rowLabels(trace, rowAxis, rows), digits: node.kind === "mask" ? 0 : 2,
+    rows: namesOf(node)(trace, rowAxis, rows), digits: node.kind === "mask" ? 0 : 2,
     cols: square ? keyLabels(trace, colAxis, cols) : columnLabels(vocabulary ? "id" : colAxis, cols),
     hidden: square ? (i, j) => { const why = trace.reason(path, i, j); return why && t(why); } : undefined,
     at: chosen ? [state.row, state.col] : square ? [state.row, -1] : [-1, -1],
@@ -122,11 +125,11 @@ function details(trace, node) {
   const [rows, cols] = node.shape.slice(-2);
   if (state.row >= rows || state.col >= cols) return h("p", {}, t("pick"));
   const head = Math.min(state.head, node.axes[1] === "heads" ? node.shape[1] - 1 : state.head);
-  const row = rowLabels(trace, node.axes.at(-2), rows)[state.row];
+  const row = namesOf(node)(trace, node.axes.at(-2), rows)[state.row];
   const square = ["scores", "mask", "softmax"].includes(node.kind);
   const col = square ? keyLabels(trace, node.axes.at(-1), cols)[state.col] : columnLabels(node.axes.at(-1), cols)[state.col];
   const found = explain(trace, node, { head, row: state.row, col: state.col, root: Boolean(state.root) });
-  const place = `${node.axes[1] === "heads" ? `${t("headN", head + 1)}, ` : ""}${row} × ${col}`;
+  const place = `${node.axes[1] === "heads" ? `${t("headN", head + 1)}, ` : ""}${square ? t("looksAt", row, col) : `${row} × ${col}`}`;
   const traced = node.axes[1] === "heads" ? trace.at(node.array, head, state.row, state.col) : trace.at(node.array, state.row, state.col);
   return [h("output", { id: "number" }, num(traced, 5)), explanation(found, place)];
 }

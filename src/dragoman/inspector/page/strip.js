@@ -19,9 +19,10 @@ export function drawStrip(trace) {
     const piece = step.writes.piece;
     const probability = Math.exp(step.log_probability);
     const chosen = step.t === state.t;
+    const label = `${t("step", step.t, record.steps.length)}: ${shown(piece)}, ${t("probability")} ${percent(probability)}, ${t("entropy")} H = ${num(step.entropy, 2)}, ${t("rank")} #${step.rank}`;
     return h("li", {}, h("button", {
       type: "button", class: chosen ? "piece chosen" : "piece", "aria-pressed": String(chosen), key: `step:${step.t}`, onclick: () => set({ t: step.t }),
-      "aria-label": `${t("step", step.t, record.steps.length)}: ${shown(piece)}, ${percent(probability)}, ${t("entropy")} ${num(step.entropy, 2)}, ${t("rank")} ${step.rank}`,
+      "aria-label": label, title: label,
     }, h("b", { dir: "auto" }, shown(piece)), h("small", {}, percent(probability)), h("small", {}, `H ${num(step.entropy, 2)}`), h("small", {}, `#${step.rank}`)));
   })));
   return parts;

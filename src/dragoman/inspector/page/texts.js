@@ -26,7 +26,7 @@ const TEXTS = {
     exp: "exp(score − largest) = exp({0} − {1})", expSum: "sum over the keys that are seen", weight: "weight = exp ÷ sum",
     mean: "mean", deviation: "deviation = √(variance + ε)", normed: "(x − mean) ÷ deviation", gain: "× γ", bias: "+ β", result: "result",
     row: "row x", column: "row of W", noParameters: "The parameters are not in this file.", rowTimes: "x · W, term by term: the {0} largest of {1}", rest: "the other {0} terms",
-    times: "{0} × {1}", cached: "Cached: one query row, keys kept", prefix: "Recomputed prefix: [{0} rows]", training: "Training: all rows under the triangle",
+    times: "{0} × {1}", looksAt: "{0}: looks at {1}", cached: "Cached: one query row, keys kept", prefix: "Recomputed prefix: [{0} rows]", training: "Training: all rows under the triangle",
     step: "Step {0} of {1}", stepLabel: "Step", difference: "The row of step {0}, cached against parallel: they differ by at most {1} (at {2}); recomputed prefix against parallel: {3}. The same computation, three times.",
     notKept: "The arrays of this step are not in this file.", attention: "Attention",
     beamTree: "Beam tree", candidate: "candidate", parent: "parent", fate: "fate", why: "why", kept: "kept", pruned: "pruned", finished: "finished", left: "left",
@@ -81,7 +81,7 @@ const TEXTS = {
     exp: "exp(分数 − 最大值) = exp({0} − {1})", expSum: "对可见的键求和", weight: "权重 = exp ÷ 和",
     mean: "均值", deviation: "标准差 = √(方差 + ε)", normed: "(x − 均值) ÷ 标准差", gain: "× γ", bias: "+ β", result: "结果",
     row: "行 x", column: "W 的行", noParameters: "此文件不含参数。", rowTimes: "x · W 逐项：{1} 项中最大的 {0} 项", rest: "其余 {0} 项",
-    times: "{0} × {1}", cached: "缓存：一行查询，键保留", prefix: "重算前缀：[{0} 行]", training: "训练（教师强制）：三角掩码下的所有行",
+    looksAt: "{0}：看 {1}", times: "{0} × {1}", cached: "缓存：一行查询，键保留", prefix: "重算前缀：[{0} 行]", training: "训练（教师强制）：三角掩码下的所有行",
     step: "第 {0} 步，共 {1} 步", stepLabel: "步", difference: "第 {0} 步的行：缓存与并行至多相差 {1}（在 {2}）；重算前缀与并行相差 {3}。同一计算，三种做法。",
     notKept: "此文件不含这一步的数组。", attention: "注意力",
     beamTree: "束搜索树", candidate: "候选", parent: "父节点", fate: "去向", why: "原因", kept: "保留", pruned: "剪除", finished: "完成", left: "留下",
@@ -91,18 +91,18 @@ const TEXTS = {
     temperature: "温度", topK: "top-k（0：全部）", topP: "top-p", piece: "词元", logit: "logit", probability: "概率", before: "之前", after: "之后", left_n: "{1} 个词元中剩下 {0} 个。",
     sortBy: "排序依据", entropy: "熵", sharpness: "锐度", distance: "距离", diagonality: "对角性", openStage: "打开该阶段",
     logProbability: "对数概率", rank: "名次", perPiece: "译文逐词元", coverage: "源文覆盖度", coverageNote: "所有步合计看一个词元多少（倒数第二层各头平均）；低于 0.2 可能漏译，高于 2 可能重复译。",
-    flags: "提示", noFlags: "没有异常。", uncovered: "几乎没被看：{0}", overcovered: "被看两次以上：{0}", unknown_source: "源文未知词元：{0}", unknown_output: "译文未知词元：{0}", looping: "译文在循环", cut: "译文被截断", truncated: "源文被截断",
+    flags: "提示", noFlags: "没有异常。", uncovered: "几乎没被看到：{0}", overcovered: "被看两次以上：{0}", unknown_source: "源文未知词元：{0}", unknown_output: "译文未知词元：{0}", looping: "译文在循环", cut: "译文被截断", truncated: "源文被截断",
     reference: "强制参考译文", noReference: "没有给出目标文：用 --target 比较。", verdictIs: "判定：{0}", total: "和",
     mapOf: "词向量图（PCA）", nearest: "{0} 的最近邻（余弦）", clocks: "位置 {0}：时钟指针", clocksNote: "每两列（sin、cos）是一根指针；第一根转得快，最后一根几乎不动。", strips: "词元 + 位置 = 和", sourceSide: "源语言", targetSide: "目标语言",
-    ask: "文本与假设", ask_text: "文本", ask_target: "强制目标文", ask_prefix: "译文开头", ask_beside: "同批更长的句子", ask_beam: "束宽", ask_model: "模型", ask_convention: "采用…的惯例", ask_precision: "精度", ask_against: "对比对象", ask_causal: "因果掩码", ask_padding: "填充掩码",
+    ask: "文本与假设", ask_text: "文本", ask_target: "强制目标文", ask_prefix: "译文开头", ask_beside: "同批更长的句子", ask_beam: "束宽", ask_model: "模型", ask_convention: "采用…的约定", ask_precision: "精度", ask_against: "对比对象", ask_causal: "因果掩码", ask_padding: "填充掩码",
     own: "自身", nobody: "无", whatIf: "假如", computing: "计算中……", typeSomething: "请输入文本。", undo: "撤销", undoAll: "全部撤销",
     changed_target: "强制目标文", changed_off: "关闭：{0} 头 {1}", changed_forced: "以 {0} 开头", changed_prefix: "以 {0} 开头", changed_beside: "同批：{0}", changed_convention: "按 {0}", changed_precision: "int8 精度", changed_causal: "无因果掩码", changed_padding: "无填充掩码", changed_beam: "束宽 {0}", changed_against: "对比 {0}",
     noServer: "服务器没有应答，可能已经结束。", needsKey: "此服务需要密钥。", wrongKey: "不认识这个密钥。", tooMuchUsed: "此密钥的额度已用完。", overloaded: "服务器太忙，请再试。", tooSlow: "用时过长，请用短一些的文本。", refused: "被拒绝", keyLabel: "密钥", keySend: "使用",
     switchOff: "关闭头 {0}", switchOn: "打开头 {0}", removeCausal: "去掉因果掩码", restoreCausal: "恢复因果掩码", removePadding: "去掉填充掩码", restorePadding: "恢复填充掩码", removedCausal: "因果掩码已去掉：每一行都看得到自己的答案。译文仍逐步写出，不会改变；改变的是像训练时那样所有行同时计算的一遍。", forceThis: "强制此分支并继续", forcePiece: "在第 {1} 步强制“{0}”",
     asItIs: "原样", preset_greedy: "贪心搜索", preset_beam: "束搜索", preset_causal: "无因果掩码", preset_head: "关闭交叉注意力的一个头", preset_beside: "同批有更长的句子", preset_padding: "同上，无填充掩码",
-    system: "系统", system_greedy: "贪心搜索", system_int8: "int8", modelNamed: "模型 {0}", conventionOf: "同一权重按 {0} 的惯例", bothOutputs: "两者的译文", outputsPart: "译文在第 {0} 步分开：A 写“{1}”，B 写“{2}”。", outputsSame: "两者写出的相同。",
-    numbersPart: "数值最先分开之处：", firstPart: "至多相差 {0}（A {1}，B {2}），为该处通常大小的 {3}", numbersSame: "任何阶段的数都不相差 0.00001 以上：模型相同，只是搜索不同。", otherShape: "形状不同", otherPieces: "两者读入的词元不同，各阶段没有可比的位置。",
-    stepByStep: "逐步对比", stageByStage: "逐阶段对比", sameInput: "两者的解码器输入相同，即 A 的输入；条形为对数尺度。", largestDifference: "最大差", ofSize: "占通常大小", onlyIn: "仅 {0} 有，共 {1} 个阶段：", chooseOther: "请选择对比对象。", noOther: "没有对比对象：dragoman inspect … --against greedy、int8、marian 或另一个模型。",
+    system: "系统", system_greedy: "贪心搜索", system_int8: "int8", modelNamed: "模型 {0}", conventionOf: "同一权重按 {0} 的约定", bothOutputs: "两者的译文", outputsPart: "译文在第 {0} 步分开：A 写“{1}”，B 写“{2}”。", outputsSame: "两者写出的相同。",
+    numbersPart: "数值最先分开之处：", firstPart: "至多相差 {0}（A {1}，B {2}），是该处数值一般大小的 {3}", numbersSame: "任何阶段的数都不相差 0.00001 以上：模型相同，只是搜索不同。", otherShape: "形状不同", otherPieces: "两者读入的词元不同，各阶段没有可比的位置。",
+    stepByStep: "逐步对比", stageByStage: "逐阶段对比", sameInput: "两者的解码器输入相同，即 A 的输入；条形为对数尺度。", largestDifference: "最大差", ofSize: "相对大小", onlyIn: "仅 {0} 有，共 {1} 个阶段：", chooseOther: "请选择对比对象。", noOther: "没有对比对象：dragoman inspect … --against greedy、int8、marian 或另一个模型。",
     alibiAdds: "− 斜率 × 距离 = − {0} × {1}（ALiBi）", relativeAdds: "a：距离 {0} 的向量（相对位置），加到键上", clocksTurn: "查询与键的每两列按此角度旋转（旋转位置编码）；两者相遇时只感到角度之差。", byDistance: "每个距离给分数带来什么", alibiNote: "头的斜率乘以距离再取负：有的头几乎看遍全句，有的只看邻近。", relativeNote: "从查询到键的每个距离有一个学得的向量，与查询的乘积加入分数。",
     saveView: "保存视图", typeReference: "在上面输入目标文即可比较。",
     halfPrecision: "此文件中的参数取 16 位精度",
@@ -155,11 +155,11 @@ export function nameOf(node) {
 const FORMULAS = {
   waveform: "空气的压力，从 −1 到 1", frames: "每 10 毫秒一帧：功率谱在梅尔三角滤波器下求和，再取对数", normalise: "每个频带减去均值，除以标准差", convolution: "沿时间的卷积，核 5，步长 2", gate: "a · σ(b)：a 为前一半通道，b 为后一半",
   one_hot: "独热行：词表每一项一列，该词元处为 1", embed: "独热 · E：1 选出词向量表 E 的一行", scale: "× √d_model", position: "位置编码：只取决于位置的一行",
-  norm: "LayerNorm(x) = (x − 均值) / √(方差 + ε) · γ + β", heads: "x W + b，再切成多个头", scores: "QKᵀ / √d_k，尚未加掩码", mask: "真：此键可见；假：填充或未来",
+  norm: "LayerNorm(x) = (x − 均值) / √(方差 + ε) · γ + β", heads: "x W + b，再切成多个头", scores: "QKᵀ / √d_k，尚未加掩码", mask: "真：此键可见；假：此键是填充，或在查询之后",
   softmax: "softmax：被遮处恰为 0，每行之和为 1", mix: "权重 · V：对每个查询，值的加权和", merge: "各头并排，乘以 W_o，加 b", linear: "x W + b：每个位置各自计算",
   activation: "激活函数，逐个数计算", logits: "logits = x W：词表每一项一个数", choose: "搜索由这些概率选词",
 };
-const VERDICTS = { none: "译文与参考相同，或无可比较", "search error": "搜索错误：参考译文得分更高，搜索没有找到它", "model error": "模型错误：模型给所写译文的分数高于参考，加宽束也无用", open: "未定：贪心搜索什么也没有比较" };
+const VERDICTS = { none: "译文与参考相同，或无从比较", "search error": "搜索错误：参考译文得分更高，搜索没有找到它", "model error": "模型错误：模型给所写译文的得分高于参考，加大束宽也无用", open: "未定：贪心搜索没有比较过别的译文" };
 
 /** The formula of a stage: the trace's own words, or those of its kind in the other language. */
 export const formulaOf = (node) => (language === "zh" ? FORMULAS[node.kind] ?? (node.inputs.length > 1 ? "相加" : node.formula) : node.formula);

@@ -129,6 +129,18 @@ export async function transcribe(sound, name, model) {
   return (await send("v1/transcribe", { method: "POST", body: form })).json();
 }
 
+/** @param {string} model that listens @param {number} rate samples a second @returns {Promise<{id: string}>} */
+export async function beginLive(model, rate) {
+  return (await send(`v1/transcribe/live?${new URLSearchParams({ model, rate })}`, { method: "POST" })).json();
+}
+
+/** @param {string} id @param {Int16Array} samples @param {boolean} [last] @returns {Promise<object>} what is known now */
+export async function sendLive(id, samples, last = false) {
+  const headers = { "Content-Type": "application/octet-stream" };
+  const path = `v1/transcribe/live/${encodeURIComponent(id)}${last ? "?last=true" : ""}`;
+  return (await send(path, { method: "POST", headers, body: samples })).json();
+}
+
 /**
  * @param {File} file
  * @param {{source: string | null, target: string | null, model: string | null}} languages

@@ -1,6 +1,7 @@
 /** What is said: recorded with the microphone or taken from a file, written down by a model that listens. */
 
 import { transcribe } from "./api.js";
+import { LiveWords } from "./live.js";
 import { clearError, showError, showMessage, whisper } from "./notices.js";
 import { MicrophoneError, Recorder } from "./recorder.js";
 import { recall, remember } from "./storage.js";
@@ -17,6 +18,8 @@ let models = [];
 let limits = { audio_bytes: 25 * 2 ** 20, audio_seconds: 600 };
 /** @type {Recorder | null} */
 let recorder = null;
+/** What tells words meanwhile. @type {LiveWords | null} */
+let live = null;
 /** What the button and the line beside it say now. @type {"ready" | "asking" | "recording" | "writing"} */
 let state = "ready";
 /** Is told what was said. @type {(transcript: object) => void} */
@@ -78,6 +81,7 @@ async function start() {
     return fail(error, start);
   }
   recorder = made;
+  live = new LiveWords(select.value, made.rate, showWords);
   state = "recording";
   hear({ level: 0, seconds: 0 });
   arrange();
@@ -98,7 +102,18 @@ function hear({ level, seconds }) {
   const decibels = 1 - Math.log(Math.max(level, QUIETEST)) / Math.log(QUIETEST);
   find("level").value = decibels;
   find("recorded").textContent = clock(seconds);
-  if (recorder && seconds >= longest()) stop();
+  if (!recorder) return;
+  live?.hear(recorder.parts, recorder.count);
+  if (seconds >= longest()) stop();
+}
+
+/** @param {{stable: string, tentative: string}} words what was said so far; the second part may still change */
+function showWords({ stable, tentative }) {
+  if (state !== "recording") return;
+  const rest = document.createElement("span");
+  rest.className = "tentative";
+  rest.textContent = tentative && stable ? ` ${tentative}` : tentative;
+  find("sound-state").replaceChildren(stable, rest);
 }
 
 /** @param {number} seconds @returns {string} */
@@ -111,6 +126,8 @@ async function stop() {
   const made = recorder;
   if (!made) return;
   recorder = null;
+  live?.end();
+  live = null;
   state = "writing";
   arrange();
   await write(await made.stop(), "recording.wav");
