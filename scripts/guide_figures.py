@@ -63,10 +63,13 @@ def mixed(share: float, end: str = DARK) -> str:
 
 def figures() -> dict[str, Callable[[Tell], Sketch]]:
     """Return what draws each figure, by its name."""
+    import attention_figures
+    import decoder_figures
     import ladder_figures
     import sound_figures
 
-    return {**ladder_figures.FIGURES, **sound_figures.FIGURES}
+    rooms = (ladder_figures, attention_figures, decoder_figures, sound_figures)
+    return {name: figure for room in rooms for name, figure in room.FIGURES.items()}
 
 
 def teller(language: str) -> Tell:

@@ -76,6 +76,21 @@ def _m2m100(folder: Path) -> dict[str, str]:
     return {"source_language": "eng_Latn", "target_language": "fra_Latn"}
 
 
+def _fsmt(folder: Path) -> dict[str, str]:
+    folder.mkdir()
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *"abcde", *(f"{one}</w>" for one in "abcde"), "ab", "cd</w>"]
+    sizes = {"src_vocab_size": len(tokens), "tgt_vocab_size": len(tokens)}
+    config = _config("fsmt", len(tokens), pad_token_id=1, eos_token_id=2, langs=["en", "de"], **sizes)
+    (folder / "config.json").write_text(json.dumps(config))
+    for side in ("src", "tgt"):
+        (folder / f"vocab-{side}.json").write_text(json.dumps({token: place for place, token in enumerate(tokens)}))
+    (folder / "merges.txt").write_text("a b 12\nc d</w> 7\n")
+    tables = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
+    shapes = {f"model.{name}.weight": (len(tokens), D_MODEL) for name in tables}
+    save_file(_drawn({**_layers(ends=False), **shapes}), folder / "model.safetensors")
+    return {}
+
+
 def _native(folder: Path) -> dict[str, str]:
     make_native(folder, d_model=D_MODEL, layers=LAYERS, d_ff=D_FF)
     (folder / "decoder.yml").write_text("beam-size: 6\nnormalize: 1\nvocabs:\n  - vocab.spm\n  - vocab.spm\n")
@@ -127,5 +142,5 @@ def _joey(folder: Path) -> dict[str, str]:
 
 
 MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
-    "marian-mt": _marian_mt, "m2m100": _m2m100, "marian": _native, "joeynmt": _joey,
+    "marian-mt": _marian_mt, "m2m100": _m2m100, "fsmt": _fsmt, "marian": _native, "joeynmt": _joey,
 }  # fmt: skip

@@ -18,7 +18,7 @@ import dragoman
 from dragoman.errors import ConfigError, DataError, DragomanError, ModelError
 from dragoman.importing.pieces import ForeignPieces, read_pieces
 from dragoman.importing.states import read_state
-from dragoman.text.protobuf import field
+from dragoman.protobuf import field
 from export_models import make_directory
 from importing_directories import MAKERS
 from oracle.marian_directory import sentencepiece_model

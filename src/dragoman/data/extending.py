@@ -60,7 +60,7 @@ def with_tokens_of(tokenizers: TokenizerPair, file: str | Path, report: Callable
         report: takes a line of plain text.
 
     Raises:
-        ConfigError: the vocabulary's ids go on with those of fuzzy matches.
+        ConfigError: the vocabulary's ids go on with those of fuzzy matches, or it is that of an imported model.
         DataError: the file cannot be read, or a line of it cannot be a token.
     """
     if tokenizers.matching is not None:
@@ -81,7 +81,9 @@ def with_tokens_of(tokenizers: TokenizerPair, file: str | Path, report: Callable
 def _with_tokens(tokenizer: Tokenizer, tokens: Sequence[str]) -> Tokenizer:
     if isinstance(tokenizer, Vocabulary):
         return tokenizer.extended(tokens, min_count=1)
-    assert isinstance(tokenizer, SentencePieceTokenizer)
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        hint = "leave training.add_tokens out"
+        raise ConfigError("the vocabulary of an imported model cannot be extended", found=tokenizer.stem, hint=hint)
     known = set(tokenizer.pieces(range(len(tokenizer))))
     return tokenizer.with_tokens([one for one in tokens if one not in known])
 

@@ -110,5 +110,7 @@ def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
             raise ConfigError("sources with fuzzy matches are not cut anew in each epoch", found=key, hint=hint)
         for side in found:
             tokenizer = tokenizers[side]
-            assert isinstance(tokenizer, (SentencePieceTokenizer, PieceTokenizer))
+            if not isinstance(tokenizer, (SentencePieceTokenizer, PieceTokenizer)):
+                hint = f"leave training.{key} out"
+                raise ConfigError(f"{key} is not for the tokenizer of this model", found=tokenizer.stem, hint=hint)
             yield _Sampler(side, tokenizer, amount)

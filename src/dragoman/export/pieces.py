@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from dragoman.errors import ConfigError
+from dragoman.protobuf import contents, field
 from dragoman.text.normalization import Normalization, normalizer
-from dragoman.text.protobuf import contents, field
 from dragoman.text.tokenizer import Tokenizer
 
 _WORD, _CHARACTER = 3, 4  # of TrainerSpec.model_type
@@ -44,7 +45,14 @@ class Pieces:
 
 
 def pieces_of(tokenizer: Tokenizer) -> Pieces:
-    """Return a tokenizer as a SentencePiece model, and its vocabulary."""
+    """Return a tokenizer as a SentencePiece model, and its vocabulary.
+
+    Raises:
+        ConfigError: its texts go through the scripts of Moses, which no SentencePiece model has.
+    """
+    if tokenizer.stem == "moses":
+        expected = "a tokenizer that can be written as a SentencePiece model"
+        raise ConfigError("the scripts of Moses cannot be exported", expected=expected, found=f"{tokenizer.stem}.json")
     rule = tokenizer.normalization
     if tokenizer.kind in ("word", "character"):
         return _listed(tokenizer)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.export.pieces import Pieces
 from dragoman.files import json_text
-from dragoman.text.protobuf import contents
+from dragoman.protobuf import contents
 from dragoman.text.tokenizer import Tokenizer
 
 _BLANK = "\u2581"

@@ -82,17 +82,20 @@ def kind_of(directory: Path) -> str:
     Raises:
         ModelError: none that is known; says what is looked for.
     """
+    from dragoman.importing.fsmt import is_fsmt
     from dragoman.importing.joeynmt import is_joey
     from dragoman.importing.many_languages import is_many
     from dragoman.importing.marian import is_native
     from dragoman.importing.transformers import is_marian
 
-    for kind, has in (("marian-mt", is_marian), ("m2m100", is_many), ("marian", is_native), ("joeynmt", is_joey)):
+    known = {"marian-mt": is_marian, "m2m100": is_many, "fsmt": is_fsmt, "marian": is_native, "joeynmt": is_joey}
+    for kind, has in known.items():
         if has(directory):
             return kind
     expected = (
         "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
-        "(M2M100, NLLB); model.npz (Marian); config.yaml and src_vocab.txt (JoeyNMT)"
+        "(M2M100, NLLB); config.json, vocab-src.json and vocab-tgt.json (FSMT); model.npz (Marian); "
+        "config.yaml and src_vocab.txt (JoeyNMT)"
     )
     hint = "see the page about importing; --from says what it is"
     if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):
@@ -116,6 +119,14 @@ def _many(directory: Path, source: str | None, target: str | None, unpickle: boo
     return take_many(directory, source, target, unpickle=unpickle)
 
 
+def _fsmt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.fsmt import take_fsmt
+
+    if source is not None or target is not None:
+        raise ConfigError("a model of FSMT has its languages", hint="leave the languages out")
+    return take_fsmt(directory, unpickle=unpickle)
+
+
 def _marian(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.marian import take_native
 
@@ -135,6 +146,7 @@ def _joey(directory: Path, source: str | None, target: str | None, unpickle: boo
 KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
     "marian-mt": _marian_mt,
     "m2m100": _many,
+    "fsmt": _fsmt,
     "marian": _marian,
     "joeynmt": _joey,
 }

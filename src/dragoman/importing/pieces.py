@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.protobuf import contents, fields
 from dragoman.text.piece_tokenizer import PieceKind
-from dragoman.text.protobuf import contents, fields
 from dragoman.text.tokenizer import read_saved
 
 MAX_BYTES = 64 << 20

@@ -26,7 +26,7 @@ class Tables(NamedTuple):
 
 
 def take_tables(
-    tables: Sequence[Float[Tensor, "vocab d_model"]],
+    tables: Sequence[Float[Tensor, "_ d_model"]],
     bias: Float[Tensor, " vocab"] | None,
     orders: Sequence[Order],
     banned: Sequence[int] = (),

@@ -15,6 +15,7 @@ from dragoman.models.description import CONFIG, WEIGHTS, read_config
 from dragoman.models.draft import blueprint_of
 from dragoman.models.sums import START
 from dragoman.shown import count
+from dragoman.text.tokenizer_pair import all_tokenizer_files
 
 _PIECE = 1 << 20
 _HEAD = 8 + len(START)  # of a file of tensors, before the digits of its sum
@@ -132,8 +133,8 @@ def _reopened(kind: type[Any], files: OpenedFiles) -> Any:
 
 def _belongs(path: Path) -> bool:
     """Whether a file of a directory is one of the model, which changes what it gives."""
-    tokens = path.name.startswith("vocabulary") and path.suffix == ".json"
-    return tokens or path.suffix in (".safetensors", ".model") or path.name in (CONFIG, "markov.json")
+    known = (CONFIG, "markov.json", *all_tokenizer_files())
+    return path.suffix in (".safetensors", ".model") or path.name in known
 
 
 def _stamp(path: Path) -> Stamp | None:

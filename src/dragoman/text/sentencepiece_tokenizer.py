@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import ConfigError, DataError, DragomanError
 from dragoman.files import write_bytes
+from dragoman.protobuf import contents, field
 from dragoman.text.normalization import NORMALIZATIONS, Normalization, normalizer
-from dragoman.text.protobuf import contents, field
 from dragoman.text.tokenizer import UNK, UNKNOWN_TEXT, SpecialIds, read_saved, special_tokens
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MATCHES = "matches.safetensors"
 SOUND = "audio.json"
 _SHORT = 64  # characters of a token: of longer texts the beginning is tokenised first
-_STEMS = (("tokenizer", "model"), ("vocabulary", "json"), ("pieces", "json"))
+_STEMS = (("tokenizer", "model"), ("vocabulary", "json"), ("pieces", "json"), ("moses", "json"))
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class TokenizerPair:
         return cls(tokenizer, tokenizer)
 
     def save(self, directory: str | Path) -> None:
-        """Write `tokenizer.model`, `vocabulary.json` or `pieces.json`; for two vocabularies one of each side's name.
+        """Write `tokenizer.model`, `vocabulary.json`, `pieces.json` or `moses.json`; for two, one of each side's name.
 
         The pairs that fuzzy matches are taken from stand in `matches.safetensors`; how sounds are heard, in
         `audio.json`.
@@ -314,6 +314,11 @@ def _load(folder: Path, side: str) -> Tokenizer | None:
 
         with unquoted(path):
             return PieceTokenizer.load(path)
+    if path.name.startswith("moses"):
+        from dragoman.text.moses_tokenizer import MosesTokenizer
+
+        with unquoted(path):
+            return MosesTokenizer.load(path)
     from dragoman.text.vocabulary import Vocabulary
 
     with unquoted(path):
