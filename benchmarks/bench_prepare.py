@@ -1,7 +1,8 @@
 """Preparing large corpora: pairs a second and the most memory, by the number of pairs; and how soon training starts.
 
 `python benchmarks/bench_prepare.py 0.1 1 5` (million pairs; 20 takes half an hour and 6 GB). Pairs are drawn: two to
-four phrases of three words out of 200,000 on each side. Each preparation is a process of its own.
+four phrases of three words out of 200,000 on each side, with `--short` one: many pairs in little time, to see that the
+memory is the same. Each preparation is a process of its own.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def phrases(random: np.random.Generator, most: int = 200_000) -> list[str]:
     return [" ".join(row) for row in drawn]
 
 
-def write_corpus(folder: Path, pairs: int) -> None:
-    """Lines of some 50 characters on either side; phrase n of one side goes with phrase n of the other."""
+def write_corpus(folder: Path, pairs: int, *, short: bool) -> None:
+    """Lines of some 50 characters a side, short ones of 15; phrase n of one side goes with phrase n of the other."""
     random = np.random.default_rng(1)
     sides = [phrases(random), phrases(random)]
     with (folder / "source.txt").open("w") as source, (folder / "target.txt").open("w") as target:
         for start in range(0, pairs, BLOCK):
             count = min(BLOCK, pairs - start)
-            lengths = random.integers(2, 5, count)
+            lengths = random.integers(1, 2, count) if short else random.integers(2, 5, count)
             drawn = random.integers(0, len(sides[0]), int(lengths.sum())).tolist()
             ends = np.cumsum(lengths).tolist()
             for file, texts in zip((source, target), sides, strict=True):
@@ -122,15 +123,16 @@ def tokenizer_alone(folder: Path) -> dict[str, float]:
 
 def main(millions: Sequence[str]) -> None:
     settle()
-    for one in millions or ("0.1", "1"):
+    short = "--short" in millions
+    for one in [one for one in millions if one != "--short"] or ("0.1", "1"):
         pairs = round(float(one) * 1e6)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write_corpus(folder, pairs)
+            write_corpus(folder, pairs, short=short)
             took = in_process("--prepare", name)
             rate = pairs / took["wall_seconds"], pairs / took["processor_seconds"]
             rates = {"pairs_per_second": rate[0], "pairs_per_processor_second": rate[1]}
-            print_row("preparing", {"pairs": pairs, "vocabulary": VOCAB, **took, **rates})
+            print_row("preparing", {"pairs": pairs, "short": short, "vocabulary": VOCAB, **took, **rates})
             print_row("SentencePiece alone", {"vocabulary": VOCAB, **tokenizer_alone(folder)})
             print_row("start of training", {"pairs": pairs, **in_process("--train", name)})
 

@@ -15,7 +15,7 @@ FILES = sorted(HERE.rglob("test_*.py"))
 TRAINS = re.compile(r"from [\w.]+ import [^\n]*\btrain\b|(call\(|dragoman)\(\"train\"|\bdragoman\.train\(")
 # What these assert of a training is that two are the same to the bit, or messages, files and counts.
 TRAINS_FOR_OTHER_REASONS = {
-    "test_sounds.py", "test_shards.py",
+    "test_pair_scores.py", "test_sounds.py", "test_shards.py",
     "test_bounded_loading.py", "test_bundling.py", "test_card.py", "test_damage.py", "test_flags_of_settings.py",
     "test_interrupted.py",
     "test_lists_and_events.py", "test_markov_runs.py", "test_markov_verbs.py", "test_memory.py", "test_mistakes.py",

@@ -228,10 +228,15 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
 
     assert run(str(tmp_path / "a"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["rules"]["copy"]["dropped"] == 1
-    assert run(str(tmp_path / "b"), "--set", "max_ratio=0.5") == 2
-    assert "max_ratio" in capsys.readouterr().err
-    assert run(str(tmp_path / "c"), "--set", "maximal=0.5") == 2
-    assert "maximal" in capsys.readouterr().err
+    assert run(str(tmp_path / "b"), "--json", "--set", "max_characters=5") == 0
+    assert json.loads(capsys.readouterr().out)["rules"]["long"]["dropped"] == 2
+    for wrong, told in (
+        ("max_ratio=0.5", "cleaning.max_ratio: expected a number above 1"),
+        ("maximal=0.5", "cleaning.maximal: there is no such name"),
+        ("max_ratio", "key=value"),
+    ):
+        assert run(str(tmp_path / "c"), "--set", wrong) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_noise_is_as_much_as_was_asked_for(pairs: list[tuple[str, str]], noisy: list[Noisy]) -> None:

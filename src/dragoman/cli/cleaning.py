@@ -49,11 +49,10 @@ def clean(
 ) -> None:
     """Drop pairs that would do harm: repeated, misaligned, wrongly decoded, in other languages. Each rule reports."""
     from dragoman.cleaning import clean as run_cleaning
-    from dragoman.config import parse_assignments
     from dragoman.config.cleaning import CleaningConfig
+    from dragoman.config.reading import assigned
     from dragoman.text import PairFormat, ParallelCorpus
 
-    given = parse_assignments(f"cleaning.{one.removeprefix('cleaning.')}" for one in settings or ())
     form = PairFormat.of(columns, source_language, target_language)
     lines = ParallelCorpus.from_files(source or (), target or ())
     tables = ParallelCorpus.from_pairs(pairs or (), form=form)
@@ -61,7 +60,7 @@ def clean(
         ParallelCorpus(lines.aligned, tables.pairs, form=form),
         out,
         without=without or (),
-        settings=CleaningConfig.from_dict(given.get("cleaning", {})),
+        settings=CleaningConfig.from_dict(dict(assigned(settings or ()))),
         languages=(source_language, target_language),
         scores=scores,
         keep_dropped=keep_dropped,

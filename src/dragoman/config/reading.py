@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,17 +65,27 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
         ConfigError: an assignment has no `=`, or its key is unknown.
     """
     tree: dict[str, dict[str, Any]] = {}
+    for name, value in assigned(assignments):
+        section, key = find_setting(name)
+        tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def assigned(assignments: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of `key=value` strings; values are TOML, or plain strings where they are not.
+
+    Raises:
+        ConfigError: an assignment has no `=`.
+    """
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError("a setting is given as key=value", found=assignment)
-        section, key = find_setting(name.strip())
         try:
             value = tomllib.loads(f"value = {text.strip()}")["value"]
         except (ValueError, RecursionError):  # numbers of thousands of digits are no TOML either
             value = text.strip()
-        tree.setdefault(section, {})[key] = value
-    return tree
+        yield name.strip(), value
 
 
 def settings_tree(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
