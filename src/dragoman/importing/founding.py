@@ -118,11 +118,7 @@ def import_founding(
             raise DataError(f"a vocabulary of {system} has another order", file=path or directory, expected=expected)
         orders.append(order)
     options |= dict.fromkeys(known.pads, 0)
-    try:
-        model = loaded(system, state, options)
-    except ModelError as error:
-        error.file = error.file or str(directory)
-        raise
+    model = loaded(system, state, options)
     config = _config(model, [order.size for order in orders])
     source, target = (Vocabulary("word", _words(order), begins=known.begins and order is orders[0]) for order in orders)
     pair = TokenizerPair(source, target)
