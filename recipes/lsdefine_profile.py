@@ -25,8 +25,8 @@ from dragoman.models import count_parameters
 from dragoman.models.tensors import read_tensors
 from dragoman.profiles import lsdefine
 from dragoman.runs.checkpoint import newest_checkpoint
+from dragoman.runs.lock import RunLock
 from dragoman.training.defaults import complete
-from dragoman.training.lock import RunLock
 from dragoman.training.log import RunLog
 from dragoman.training.run import config_hash
 from dragoman.training.seeding import seed_all

@@ -17,7 +17,7 @@ from dragoman.data.repetitions import Repetitions, is_marked
 from dragoman.data.shards import ShardedStore, WindowPlan, open_store, plan_of
 from dragoman.errors import ConfigError, DataError
 from dragoman.training import train
-from small_runs import small_config
+from small_runs import assert_goes_on_bit_for_bit, small_config
 
 SETTINGS = ("tokenizer.kind=bpe", "tokenizer.vocab_size=300")
 
@@ -142,6 +142,13 @@ def test_training_on_shards_is_training_on_one_store(tmp_path: Path) -> None:
         train(config.replace({"out": str(tmp_path / name)}), quiet=True)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
+
+
+def test_a_run_over_windows_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MOST_AT_ONCE", 100), ("CHUNK", 20), ("CHUNKS", 3)):
+        monkeypatch.setattr(room, name, value)
+    settings = ("data.shard_pairs=50", "training.save_every=3", "training.max_steps=18")
+    assert_goes_on_bit_for_bit(tmp_path, 9, *settings)
 
 
 @pytest.fixture

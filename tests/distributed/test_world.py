@@ -41,7 +41,7 @@ def test_several_devices_become_torchrun(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     launching.launch(1, 3, ["train"])
     launching.launch(2, 3, ["train", "--devices", "2"])
-    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=3"]
+    launcher = ["dragoman.distributed.torchrun", "--standalone", "--nproc-per-node=2", "--max-restarts=3"]
     assert calls == [[sys.executable, "-m", *launcher, "-m", "dragoman", "train", "--devices", "2"]]
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")

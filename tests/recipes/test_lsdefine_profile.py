@@ -15,7 +15,7 @@ from test_recipe_run import RECIPE
 
 from dragoman.errors import ConfigError, LockedError
 from dragoman.profiles import lsdefine
-from dragoman.training.lock import RunLock
+from dragoman.runs.lock import RunLock
 from end_to_end import small
 
 Measure = Callable[..., dict[str, Any]]

@@ -11,8 +11,8 @@ import dragoman
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.runs import bundle, curves
 from dragoman.runs.bundling import needed_files
+from dragoman.runs.lock import RunLock, is_locked
 from dragoman.training import info, train
-from dragoman.training.lock import RunLock, is_locked
 from small_runs import small_config
 
 

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from dragoman.errors import ModelError
 from dragoman.models.tensors import read_tensors, write_tensors
+from dragoman.optimizers.moving_average import ExponentialMovingAverage
 from dragoman.runs.checkpoint import save_checkpoint
-from dragoman.training.averaging import ExponentialMovingAverage, average_checkpoints
+from dragoman.training.averaging import average_checkpoints
 
 
 def write(path: Path, **tensors: Tensor) -> Path:

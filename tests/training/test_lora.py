@@ -14,10 +14,10 @@ from dragoman.models import build_model, load_pretrained
 from dragoman.models.adapters import load_adapter
 from dragoman.models.low_rank import ATTENTION, FEED_FORWARD, LowRank, matrices_in
 from dragoman.models.tensors import read_tensors
+from dragoman.optimizers.moving_average import ExponentialMovingAverage
 from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.training import average, train
 from dragoman.training import merge as merge_adapter
-from dragoman.training.averaging import ExponentialMovingAverage
 from small_runs import digests, losses, small_config, train_until_killed, write_corpus
 
 pytestmark = pytest.mark.arithmetic

@@ -12,9 +12,9 @@ import pytest
 
 from dragoman.config import make_config
 from dragoman.errors import ConfigError, DragomanError, LockedError
+from dragoman.runs.lock import RunLock
 from dragoman.training import train
 from dragoman.training.judging import Judge
-from dragoman.training.lock import RunLock
 from dragoman.training.trainer import Trainer
 from forked import run as in_child
 from small_runs import digests, events, losses, small_config, train_until_killed

@@ -90,8 +90,14 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except DragomanError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from None
+        told, status = True, error.exit_code
+        if "RANK" in os.environ:  # one of several processes of a training
+            from dragoman.distributed.torchrun import leave_status
+
+            told, status = leave_status(error)
+        if told:
+            print(f"dragoman: {error}", file=sys.stderr)
+        raise SystemExit(status) from None
     except (MemoryError, RuntimeError) as error:
         # PyTorch's words on the CPU and on a GPU; an illegal access of memory is our mistake and keeps its traceback.
         too_little = "DefaultCPUAllocator: " in str(error) or "out of memory" in str(error)

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from dragoman.config.section import Setting as Setting
     from dragoman.config.training import MarkovConfig as MarkovConfig
     from dragoman.config.training import TrainingConfig as TrainingConfig
-    from dragoman.config.training import ValidationConfig as ValidationConfig
     from dragoman.config.tree import SECTIONS as SECTIONS
     from dragoman.config.tree import SETTINGS_FILE as SETTINGS_FILE
     from dragoman.config.tree import TrainConfig as TrainConfig
     from dragoman.config.tree import all_settings as all_settings
     from dragoman.config.tree import file_keys as file_keys
+    from dragoman.config.validation import ValidationConfig as ValidationConfig
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
@@ -68,7 +68,8 @@ __all__, __getattr__, __dir__ = lazy_names(
             "write_toml",
         ),
         "section": ("Section", "Setting"),
-        "training": ("MarkovConfig", "TrainingConfig", "ValidationConfig"),
+        "training": ("MarkovConfig", "TrainingConfig"),
+        "validation": ("ValidationConfig",),
         "tree": ("SECTIONS", "SETTINGS_FILE", "TrainConfig", "all_settings", "file_keys"),
     },
 )

@@ -1,4 +1,4 @@
-"""The settings of `[training]`, `[validation]` and `[markov]`: how a model is made of the data."""
+"""The settings of `[training]` and `[markov]`: how a model is made of the data."""
 
 from __future__ import annotations
 
@@ -290,6 +290,15 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         since="0.2.0",
         before=600.0,
     )
+    sharding: Literal["none", "full"] = setting(
+        default="none",
+        description="Of training in several processes: none, each holds the whole model; full, each holds a part of "
+        "every tensor (FSDP2), for what does not fit on one device.",
+        changeable=True,
+        elsewhere="fsdp fully_sharded_data_parallel",
+        since="0.2.0",
+        before="none",
+    )
     compile: bool = setting(
         default=False,
         description="Whether the model is compiled (torch.compile): slow to start, for long runs on a GPU.",
@@ -342,47 +351,16 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         elsewhere="random_seed manual_seed",
     )
 
-
-class ValidationConfig(Section, section="validation", content=frozenset({"run"}), families=TRAINED):
-    """What is measured on the held-out pairs, and how often."""
-
-    every: Positive | None = setting(
-        default=None,
-        description="Updates between validations.",
-        unit="updates",
-        changeable=True,
-        elsewhere="validation_freq valid_steps validate_interval_updates valid_freq eval_steps eval_every "
-        "eval_interval eval_freq val_check_interval validate_every valid_every valid_interval",
-        chosen="about an epoch: 100 to 2,000 updates",
-    )
-    metric: Literal["loss", "bleu", "chrf", "exact", "wer", "cer"] | None = setting(
-        default=None,
-        description="What the best checkpoint is judged by; the others are reported too.",
-        elsewhere="early_stopping_metric best_checkpoint_metric metric_for_best_model optimized_metric "
-        "valid_metrics eval_metric eval_metrics early_stopping_criteria",
-        chosen="exact for symbols, wer for what is heard, bleu for text, loss for models of one text",
-    )
-    search: Literal["greedy", "beam"] = setting(
-        default="greedy",
-        description="How held-out sources are translated: greedily, or by the model's own beam.",
-        needs=({"decoding.sampling": (False,), "decoding.beam_size": Bounds(ge=2)},),
-    )
-    max_sentences: Positive = setting(
-        default=1000,
-        description="Held-out sources translated at each validation; of a text, 100 lines at most are continued.",
-        unit="lines",
-        changeable=True,
-    )
-    tokenize: str | None = setting(
-        default=None,
-        description="Tokenizer of BLEU (sacreBLEU's names; none: lines are tokens already); by the language if unset.",
-        before=None,
-        chosen="by the target language",
-    )
-    length_penalties: tuple[Annotated[float, Bounds(ge=0)], ...] | None = setting(
-        default=None,
-        description="Tried on held-out pairs when training ends, the best becomes decoding.length_penalty; if unset, "
-        "some for text whose penalty was left open, [] tries none.",
-        changeable=True,
-        chosen="0.6, 1, 1.4 and 1.8 for text whose penalty was left open",
-    )
+    def check(self) -> None:
+        """See `Section.check`."""
+        if self.sharding == "none":
+            return
+        if self.lora_rank:
+            raise ValueError('sharding = "full" spreads what is trained, which of adapters is little: set it to "none"')
+        if self.compile:
+            raise ValueError(
+                'sharding = "full" gathers weights layer by layer, which is not compiled: set compile = false'
+            )
+        if self.average_last > 1:
+            raise ValueError('average_last needs whole weights, which sharding = "full" has not: leave it out, and '
+                             "call `dragoman average` when training has ended")  # fmt: skip

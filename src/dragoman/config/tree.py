@@ -10,7 +10,8 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.config.kinds import PathText
 from dragoman.config.model import ModelConfig
 from dragoman.config.section import Section, Setting, setting
-from dragoman.config.training import MarkovConfig, TrainingConfig, ValidationConfig
+from dragoman.config.training import MarkovConfig, TrainingConfig
+from dragoman.config.validation import ValidationConfig
 
 
 class TrainConfig(Section):

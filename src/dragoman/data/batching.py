@@ -18,6 +18,7 @@ from dragoman.data.masking import mask_pieces
 from dragoman.data.sounds import SoundStore
 from dragoman.data.store import TokenStore
 from dragoman.sequences import SPECIALS, Direction, SourceBatch, Specials, TargetBatch
+from dragoman.sequences.batch import moved
 
 SOURCE_FRAME, TARGET_FRAME = 1, 2
 # Source lengths are blurred by so much before sorting, so that pairs meet others in each epoch.
@@ -90,7 +91,7 @@ class TextBatch:
 
     def to(self, device: torch.device | str) -> TextBatch:
         """Return the same batch on a device."""
-        return self._each(lambda rows: rows.to(device))
+        return self._each(lambda rows: moved(rows, device))
 
     def repeat(self, times: int) -> TextBatch:
         """Return all lines so many times, one copy of the batch after the other."""

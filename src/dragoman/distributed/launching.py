@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from dragoman.distributed.torchrun import status_left
 from dragoman.distributed.world import world_size
 from dragoman.errors import ConfigError
 
@@ -23,6 +24,8 @@ def launch(devices: int, restarts: int, arguments: Sequence[str]) -> None:
     """
     import torch
 
+    if status_left() is not None:  # started again, although another process has met a mistake
+        raise SystemExit(0)
     if world_size() > 1 or devices == 1:
         return
     gpus = torch.cuda.device_count()
@@ -32,6 +35,6 @@ def launch(devices: int, restarts: int, arguments: Sequence[str]) -> None:
     sys.stderr.flush()
     # On a processor the threads are shared; torchrun says so at length where nothing is set.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={devices}"]
+    launcher = ["-m", "dragoman.distributed.torchrun", "--standalone", f"--nproc-per-node={devices}"]
     command = [sys.executable, *launcher, f"--max-restarts={restarts}", "-m", "dragoman", *arguments]
     os.execv(sys.executable, command)

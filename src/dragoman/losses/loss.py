@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num, Shaped
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dragoman.fast.kernels import Kernels, load_kernels
 
+# Devices that are not waited for where something is to be counted.
+AT_HAND = {"cpu"}
 ROWS = {"cpu": 512}
 ROWS_ELSEWHERE = 8192
 
@@ -47,6 +49,7 @@ def smoothed_cross_entropy(
     pad: int = 0,
     *,
     mask: Bool[Tensor, "*batch"] | None = None,
+    count: int | None = None,
 ) -> LossSums:
     """Return the cross-entropy between the generator's softmax and the smoothed label, summed over real labels.
 
@@ -60,13 +63,30 @@ def smoothed_cross_entropy(
         smoothing: ε.
         pad: id of padding, which is no label; does not matter where there is a mask.
         mask: which labels are real.
+        count: how many are, where that is known: then nobody waits for the device to count them.
     """
     real = labels != pad if mask is None else mask
-    rows, wanted = hidden[real], labels[real]
+    rows, wanted = pick(real, count, hidden, labels)
     loss, nll, correct = _CrossEntropy.apply(
         rows, generator.weight, generator.bias, wanted, smoothing, torch.is_grad_enabled()
     )
     return LossSums(loss, nll, correct, len(wanted))
+
+
+def pick(
+    real: Bool[Tensor, "*batch"], count: int | None, *tensors: Shaped[Tensor, "*batch ..."]
+) -> list[Shaped[Tensor, "labels ..."]]:
+    """Return the rows of tensors that belong to real labels.
+
+    Args:
+        real: which labels are.
+        count: how many they are, for a device that would be waited for; None: it is asked.
+        tensors: of all labels.
+    """
+    flat = real.flatten()
+    asks = count is None or real.device.type in AT_HAND
+    places = flat.nonzero() if asks else torch.nonzero_static(flat, size=count or 0)
+    return [one.flatten(0, real.dim() - 1).index_select(0, places[:, 0]) for one in tensors]
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from dragoman.losses.loss import ROWS, ROWS_ELSEWHERE, LossSums, add_gradients, kernels_for, logits_into
+from dragoman.losses.loss import ROWS, ROWS_ELSEWHERE, LossSums, add_gradients, kernels_for, logits_into, pick
 
 
 def agreeing_cross_entropy(
@@ -25,6 +25,7 @@ def agreeing_cross_entropy(
     smoothing: float = 0.0,
     pad: int = 0,
     mask: Bool[Tensor, "*batch"] | None = None,
+    count: int | None = None,
 ) -> LossSums:
     """Return the mean of two smoothed cross-entropies and a quarter of `weight` times how far the predictions differ.
 
@@ -40,14 +41,15 @@ def agreeing_cross_entropy(
         smoothing: of the labels.
         pad: id of padding, which is no label; does not matter where there is a mask.
         mask: which labels are real.
+        count: how many are, as of `smoothed_cross_entropy`.
 
     Returns:
         Sums over the labels: `nll` is the mean of both passes, `correct` counts those of the first.
     """
     real = labels != pad if mask is None else mask
-    wanted = labels[real]
+    one, other, wanted = pick(real, count, first, second, labels)
     loss, nll, correct = _AgreeingCrossEntropy.apply(
-        first[real], second[real], generator.weight, generator.bias, wanted, smoothing, weight, torch.is_grad_enabled()
+        one, other, generator.weight, generator.bias, wanted, smoothing, weight, torch.is_grad_enabled()
     )
     return LossSums(loss, nll, correct, len(wanted))
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.distributed.sharding import is_part, part_of, whole
 from dragoman.models.low_rank import Pair
 from dragoman.nn import FeedForward, MultiHeadAttention
 
@@ -95,12 +96,18 @@ class Muon(torch.optim.Optimizer):
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].lerp_(grad, 1 - group["momentum"])
-        direction = grad.lerp(momentum, group["momentum"])
+        direction = whole(grad.lerp(momentum, group["momentum"]))
         rate = group["lr"] * self._rate_factor
         matrix.mul_(1 - rate * group["weight_decay"])
-        for rows, part in zip(matrix.split(group["rows"]), direction.split(group["rows"]), strict=True):
-            length = _LIKE_ADAM * math.sqrt(max(part.shape))
-            rows.sub_(orthogonal(part, self._factors), alpha=rate * length)
+        steps = [
+            (orthogonal(part, self._factors), rate * _LIKE_ADAM * math.sqrt(max(part.shape)))
+            for part in direction.split(group["rows"])
+        ]
+        if is_part(matrix):  # each process moves its own rows
+            matrix.sub_(part_of(torch.cat([step * length for step, length in steps]), matrix))
+            return
+        for rows, (step, length) in zip(matrix.split(group["rows"]), steps, strict=True):
+            rows.sub_(step, alpha=length)
 
 
 def matrices_of(model: nn.Module) -> list[Matrix]:

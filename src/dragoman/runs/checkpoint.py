@@ -5,6 +5,10 @@
       state.json                                     the plain values
       MANIFEST.json                                  size and SHA-256 of each of these; written last
 
+Where each process of a training keeps a part of every tensor, there are files `shard-*.safetensors` in place of those
+for each stem, one of each process: PyTorch's distributed checkpoint. Their tensors are called `STEM.NAME`, and names
+that are tied to others stand in `state.json` under `aliases`.
+
 A checkpoint is prepared in `.tmp-step-00001000-PID`, flushed and renamed. Where one of the same step stands already,
 that one waits as `.old-step-00001000` until the new one has been verified, and counts as a checkpoint until then.
 Only one process may write (see `RunLock`); any may read at any time.
@@ -15,8 +19,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +28,8 @@ from typing import Annotated, Any, Literal
 from torch import Tensor
 
 from dragoman.config.values import Bounds, Like, Mistake, convert
+from dragoman.distributed import World
+from dragoman.distributed.parts import Place, read_parts
 from dragoman.errors import ModelError, SaveError
 from dragoman.files import (
     encode_json,
@@ -41,6 +47,8 @@ from dragoman.models.tensors import encode_tensors, read_tensors
 CHECKPOINTS = "checkpoints"  # where a run directory has them
 MANIFEST = "MANIFEST.json"
 STATE = "state.json"
+ALIASES = "aliases"
+PART = "shard-"  # as PyTorch begins the names of such files
 _SUFFIX = ".safetensors"
 _DIRECTORY = re.compile(r"(\.old-)?step-(\d{8,})")
 
@@ -66,6 +74,11 @@ class Manifest:
     step: Count
     config_hash: str
     files: dict[FileName, FileRecord]
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether each process wrote a part of every tensor (`save_in_parts`)."""
+        return any(name.startswith(PART) for name in self.files)
 
     def encode(self) -> bytes:
         """Return the bytes of `MANIFEST.json`: these fields and a SHA-256 over them."""
@@ -112,26 +125,67 @@ def save_checkpoint(
             save starts from a clean directory.
     """
     final = directory / f"step-{step:08d}"
-    try:
-        make_directory(directory)
-        clean_temporaries(directory)
-        temporary = temporary_sibling(final)
-        os.mkdir(temporary)
-        files = {STATE: _write(temporary / STATE, encode_json(values))}
+    with refused(directory, final):
+        temporary = new_place(directory, final)
+        files = {}
         for stem, group in sorted(tensors.items()):
             name = stem + _SUFFIX
             files[name] = _write(temporary / name, encode_tensors(group))
-        manifest = Manifest(step=step, config_hash=config_hash, files=files)
-        write_new_file(temporary / MANIFEST, manifest.encode())
-        flush_directory(temporary)
-        _publish(temporary, final)
+        publish(temporary, final, step, files, values, config_hash)
+    return final
+
+
+@contextmanager
+def refused(directory: Path, final: Path, *, cleans: bool = True) -> Iterator[None]:
+    """Tell, inside the `with` block, that the disk refused a checkpoint, and leave a clean directory.
+
+    Args:
+        directory: of all checkpoints.
+        final: of the one that is written.
+        cleans: whether this process may delete something.
+
+    Raises:
+        SaveError: that is so.
+    """
+    try:
+        yield
     except (OSError, ModelError) as error:
         with suppress(OSError):
-            clean_temporaries(directory)
-        reason = error.strerror if isinstance(error, OSError) else error
+            if cleans:
+                clean_temporaries(directory)
+        reason = (error.strerror or error) if isinstance(error, OSError) else error
         hint = "look at the space left and the permissions there; earlier checkpoints are untouched"
         raise SaveError("cannot write the checkpoint", file=final, found=reason, hint=hint) from error
-    return final
+
+
+def new_place(directory: Path, final: Path) -> Path:
+    """Make the directory that a checkpoint is prepared in."""
+    make_directory(directory)
+    clean_temporaries(directory)
+    temporary = temporary_sibling(final)
+    os.mkdir(temporary)
+    return temporary
+
+
+def publish(
+    temporary: Path,
+    final: Path,
+    step: int,
+    files: Mapping[str, FileRecord],
+    values: Mapping[str, Any],
+    config_hash: str,
+) -> None:
+    """Finish a checkpoint whose tensors are written, and give it its name."""
+    everything = {STATE: _write(temporary / STATE, encode_json(values)), **files}
+    write_new_file(temporary / MANIFEST, Manifest(step=step, config_hash=config_hash, files=everything).encode())
+    flush_directory(temporary)
+    _publish(temporary, final)
+
+
+def record_of(path: Path) -> FileRecord:
+    """Return what a file that is written already is."""
+    with path.open("rb") as file:
+        return FileRecord(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _write(path: Path, data: bytes) -> FileRecord:
@@ -222,11 +276,42 @@ def load_checkpoint(path: Path, stems: Collection[str] | None = None) -> Checkpo
         ModelError: it is no checkpoint, a file is missing or damaged (which one is said), or a stem is not there.
     """
     manifest = verify_checkpoint(path)
+    if manifest.in_parts:
+        return read_in_parts(path, manifest, stems)
     held = [name.removesuffix(_SUFFIX) for name in manifest.files if name != STATE]
     if missing := sorted(set(stems or ()) - set(held)):
         raise ModelError("the checkpoint lacks a file", file=path, expected=f"{missing[0]}{_SUFFIX}")
     tensors = {stem: read_tensors(path / f"{stem}{_SUFFIX}") for stem in held if stems is None or stem in stems}
     return Checkpoint(path, tensors, read_json(path / STATE), manifest)
+
+
+def read_in_parts(
+    path: Path,
+    manifest: Manifest,
+    stems: Collection[str] | None = None,
+    place: Place | None = None,
+    world: World | None = None,
+) -> Checkpoint:
+    """Read a verified checkpoint in parts; arguments as of `load_checkpoint` and `read_parts`.
+
+    Raises:
+        ModelError: it is none, or a stem is not there.
+    """
+    values = read_json(path / STATE)
+    if more := sorted({one.name for one in path.glob(f"*{_SUFFIX}")} - set(manifest.files)):
+        raise ModelError("the manifest does not list a file", file=path, found=more[0])
+    found = read_parts(path, stems, place, world)
+    aliases = values.pop(ALIASES, {})
+    for alias, name in aliases.items():
+        if name in found:
+            found[alias] = found[name]
+    tensors: dict[str, dict[str, Tensor]] = {}
+    for named, tensor in found.items():
+        stem, _, name = named.partition(".")
+        tensors.setdefault(stem, {})[name] = tensor
+    if missing := sorted(set(stems or ()) - set(tensors)):
+        raise ModelError("the checkpoint lacks tensors", file=path, expected=missing[0])
+    return Checkpoint(path, tensors, values, manifest)
 
 
 def _is_sound(path: Path) -> bool:

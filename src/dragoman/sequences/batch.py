@@ -6,11 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from dragoman.sequences.source import SPECIALS, SoundSource, Source, Specials
 from dragoman.sequences.target import Direction, frame_target
+
+
+def moved(tensor: Shaped[Tensor, "..."], device: torch.device | str) -> Shaped[Tensor, "..."]:
+    """Return a tensor on a device; a GPU fetches it by itself, from pinned memory, while others go on."""
+    if tensor.device.type != "cpu" or torch.device(device).type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def pad_rows(
@@ -82,7 +89,7 @@ class SourceBatch:
 
     def to(self, device: torch.device | str) -> SourceBatch:
         """Return the same batch on a device."""
-        return SourceBatch(self.ids.to(device), self.mask.to(device))
+        return SourceBatch(moved(self.ids, device), moved(self.mask, device))
 
     def take(self, rows: Sequence[int] | Int[Tensor, " rows"]) -> SourceBatch:
         """Return some rows, in that order; one may be repeated or left out."""
@@ -164,7 +171,7 @@ class TargetBatch:
 
     def to(self, device: torch.device | str) -> TargetBatch:
         """Return the same batch on a device."""
-        return replace(self, ids=self.ids.to(device), mask=self.mask.to(device))
+        return replace(self, ids=moved(self.ids, device), mask=moved(self.mask, device))
 
     def blocks(self) -> list[TargetBatch]:
         """Return the block of each direction as a batch of its own."""

@@ -1,14 +1,13 @@
-"""Averages of weights: over the last checkpoints (section 6.1 of the paper), and moving along with training."""
+"""Averages of weights over the last checkpoints (section 6.1 of the paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.config import SETTINGS_FILE, make_config, read_toml
 from dragoman.errors import ConfigError, ModelError
@@ -16,13 +15,11 @@ from dragoman.markov import is_markov
 from dragoman.models import load_pretrained
 from dragoman.models.adapters import has_adapter, load_adapter
 from dragoman.models.description import load_tokenizers, save_tokenizers
-from dragoman.models.low_rank import LowRank
 from dragoman.models.pretrained import fill, save_config, save_weights
 from dragoman.models.tensors import read_tensors
+from dragoman.optimizers.moving_average import check_alike
 from dragoman.runs.checkpoint import CHECKPOINTS, list_checkpoints, load_checkpoint, step_of
 from dragoman.training.merging import check_free, merge_loaded
-
-_UPDATES = "updates"
 
 
 def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str, Tensor]:
@@ -44,7 +41,7 @@ def average_checkpoints(paths: Sequence[Path], stem: str = "model") -> dict[str,
     last: dict[str, Tensor] = {}
     for path in paths:
         weights = load_checkpoint(path, [stem]).tensors[stem] if path.is_dir() else read_tensors(path)
-        _check_alike(weights, last or weights, path)
+        check_alike(weights, last or weights, path)
         last = weights
         for name, tensor in weights.items():
             if tensor.is_floating_point():
@@ -141,78 +138,3 @@ def _longest_gap(directory: Path) -> int | None:
         return None
     settings = make_config(read_toml(directory / SETTINGS_FILE))
     return settings.training.save_every or settings.validation.every
-
-
-def _check_alike(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor], path: Path | None = None) -> None:
-    """Refuse tensors whose names, shapes or types are not those of `like`."""
-    for name in sorted(like.keys() | tensors.keys()):
-        expected, found = (
-            f"{name}: {list(held[name].shape)} {held[name].dtype}" if name in held else f"no {name}"
-            for held in (like, tensors)
-        )
-        if expected != found:
-            raise ModelError("the weights do not fit each other", file=path, expected=expected, found=found)
-
-
-class ExponentialMovingAverage:
-    """A slow copy of a model's parameters, which is often the better model.
-
-    After each update n = 1, 2, ... of the optimiser, `average += (1 - d) * (parameter - average)` with
-    `d = min(decay, (1 + n) / (10 + n))`, so that the untrained start is soon forgotten (TensorFlow's rule). It is kept
-    in float32 at least. Buffers are not averaged.
-
-    Args:
-        model: its parameters now are the first average; tied ones count once.
-        decay: the largest d, from 0 (no memory) to below 1.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.updates = 0
-        self._average = {name: _widened(parameter) for name, parameter in model.named_parameters()}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Take in the parameters after an update of the optimiser."""
-        self.updates += 1
-        rate = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
-        for name, parameter in model.named_parameters():
-            average = self._average[name]
-            average.lerp_(parameter.to(average.dtype), rate)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return what `load` needs to go on bit for bit: the average by parameter name, the number of updates."""
-        return {_UPDATES: torch.tensor(self.updates)} | {f"average.{name}": t for name, t in self._average.items()}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from an earlier `state`, which is copied.
-
-        Raises:
-            ModelError: it is not the state of an average over a model like this one.
-        """
-        _check_alike(state, self.state())
-        self.updates = int(state[_UPDATES])
-        for name, average in self._average.items():
-            average.copy_(state[f"average.{name}"])
-
-    @contextmanager
-    def applied(self, model: nn.Module) -> Iterator[None]:
-        """Replace the model's parameters by the average inside the `with` block; exactly restored afterwards."""
-        own = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        try:
-            _assign(model, self._average)
-            yield
-        finally:
-            _assign(model, own)
-
-
-def _widened(parameter: Tensor) -> Tensor:
-    return parameter.detach().to(torch.promote_types(parameter.dtype, torch.float32), copy=True)
-
-
-@torch.no_grad()
-def _assign(model: nn.Module, values: Mapping[str, Tensor]) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(values[name])
-    if isinstance(model, LowRank):
-        model.merge()

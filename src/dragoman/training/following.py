@@ -18,6 +18,7 @@ from dragoman.models import build_model
 from dragoman.training.finished import Run
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Progress
+from dragoman.training.sharded import make_trainer
 from dragoman.training.signals import StopSignals
 from dragoman.training.trainer import Trainer
 
@@ -110,7 +111,7 @@ def follow(config: TrainConfig, world: World) -> Run:
         world.send_weights(model)
         log = RunLog(directory, quiet=True)  # not entered: it writes nowhere
         data = Prepared.open(start.data, verify=False)
-        trainer = Trainer(model, data, start.config, directory, log, start.config_hash, world)
+        trainer = make_trainer(model, data, start.config, directory, log, start.config_hash, world)
         world.send_weights(trainer.learner.module)
         trainer.learner.moved()
         if start.checkpoint is not None:

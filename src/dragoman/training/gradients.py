@@ -16,10 +16,12 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.config import TrainingConfig
 from dragoman.data import TokenStore
 from dragoman.distributed import World
+from dragoman.distributed.sharding import ShardedLoss
+from dragoman.errors import ConfigError
 from dragoman.fast import module_hidden, training_hidden
 from dragoman.losses.loss import LossSums
 from dragoman.training.seeding import seed_all
-from dragoman.training.step import BatchLoss, Sums, accumulate_gradients
+from dragoman.training.step import BatchLoss, Sums, accumulate_gradients, one_by_one
 from dragoman.training.tasks import Model, Task
 
 Report = Callable[[str], None]
@@ -35,6 +37,7 @@ class Gradients:
         world: the processes; micro-batch m of an update is that of process m modulo their number.
         autocast: makes the context that chooses the precision.
         report: is told what had to be split or left out.
+        sharded: spread the model over the processes, in place.
     """
 
     def __init__(
@@ -46,11 +49,13 @@ class Gradients:
         *,
         autocast: Callable[[], AbstractContextManager[object]],
         report: Report,
+        sharded: bool = False,
     ) -> None:
         self.model, self.task, self.settings, self.world = model, task, settings, world
         self.device = next(model.parameters()).device
-        self._autocast, self._report = autocast, report
-        hidden = training_hidden(model)
+        self._autocast, self._report, self._sharded = autocast, report, sharded
+        # Only modules that are called gather their weights.
+        hidden = partial(module_hidden, model) if sharded else training_hidden(model)
         if settings.compile:
             hidden = torch.compile(partial(module_hidden, model), dynamic=True)
         self._alone = BatchLoss(model, hidden, settings.ctc_loss_weight or 0.0)
@@ -58,7 +63,13 @@ class Gradients:
     @cached_property
     def _learner(self) -> nn.Module:
         """What computes losses; of several processes, not before the first update: all must be ready to be wrapped."""
+        if self._sharded:
+            return ShardedLoss(self._alone, self.world.size)
         return self._alone if self.world.size == 1 else _summing(self._alone)
+
+    def prepare(self) -> None:
+        """Make what computes losses, where that spreads the model, before the first update; all must be ready."""
+        _ = self._learner
 
     def add(
         self, store: TokenStore, micro_batches: Sequence[np.ndarray], *, epoch: int, update: int, r_drop: float
@@ -94,10 +105,11 @@ class Gradients:
         """The sums, and which micro-batches were too large for memory: if any, the gradients are worth nothing."""
         world, epoch = self.world, place[0]
         # Who has nothing to do takes part in the sum over processes all the same, with a gradient of zero.
-        idle = world.rank >= len(parts)
-        numbers = [0] if idle else range(world.rank, len(parts), world.size)
+        own = range(world.rank, len(parts), world.size)
+        most = math.ceil(len(parts) / world.size) if self._sharded else 1  # all gather weights equally often
+        numbers = [*own, *[0] * (most - len(own))]
         batches = [self.task.batch(store, parts[number], epoch).to(self.device) for number in numbers]
-        labels = round(world.total([0.0 if idle else float(sum(batch.target_tokens for batch in batches))])[0])
+        labels = round(world.total([float(sum(batch.target_tokens for batch in batches[: len(own)]))])[0])
         failures = _Failures(world, self._learner)
         sums = accumulate_gradients(
             self._learner,
@@ -105,16 +117,23 @@ class Gradients:
             labels,
             smoothing=self.settings.label_smoothing or 0.0,
             r_drop=r_drop,
-            before=lambda own: seed_all(self.settings.seed, *place, numbers[own], 0),
+            before=lambda micro: seed_all(self.settings.seed, *place, numbers[micro], 0),
             autocast=self._autocast,
-            weight=0.0 if idle else 1.0,
-            attempt=failures.attempt,
+            counted=len(own),
+            attempt=self._in_memory if self._sharded else failures.attempt,
         )
         failed = {numbers[own] for own in failures.found}
         if failures.anywhere:
             return sums, set().union(*world.gather(failed))
         everything = world.total([float(value) for value in vars(sums).values()])
         return Sums.of(everything, updates=1), failed
+
+    def _in_memory(self, own: int, last: bool, *passes: Callable[..., Any]) -> LossSums:
+        try:
+            return one_by_one(own, last, *passes)
+        except torch.OutOfMemoryError as error:  # in the midst of what all gather together: none could go on
+            hint = "lower training.batch_tokens, with training.accumulate raised to keep the size of updates"
+            raise ConfigError("too little memory for a micro-batch of a sharded model", hint=hint) from error
 
     def _finish_sum(self, store: TokenStore, epoch: int) -> None:
         """Have PyTorch end the sum over processes that it expects after a forward pass, by adding zeros."""

@@ -21,8 +21,8 @@ from dragoman.nn import MaskedLM
 from dragoman.runs.bundling import CARD, needed_files
 from dragoman.runs.checkpoint import CHECKPOINTS, STATE, list_checkpoints
 from dragoman.runs.history import last_stamp
+from dragoman.runs.lock import is_locked
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.lock import is_locked
 from dragoman.training.progress import Progress
 
 

@@ -13,9 +13,10 @@ from dragoman.config import TrainConfig
 from dragoman.config.training import LOWER_IS_BETTER
 from dragoman.data import Prepared
 from dragoman.distributed import ALONE, World
+from dragoman.distributed.sharding import Spread
 from dragoman.errors import ModelError
 from dragoman.files import make_directory, write_bytes
-from dragoman.training.averaging import ExponentialMovingAverage
+from dragoman.optimizers.moving_average import ExponentialMovingAverage
 from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Progress, diverged
@@ -57,9 +58,12 @@ class Judge:
         self.log, self.attempts, self.average, self.autocast, self.world = log, attempts, average, autocast, world
         self.metric = config.validation.metric or "loss"
         self.best: Validation | None = None  # of this start of the run
+        self.spread: Spread | None = None  # where weights are in parts
 
     def evaluated(self) -> AbstractContextManager[object]:
         """Give the model, inside the `with` block, the weights that are judged and kept: the moving average, if any."""
+        if self.spread is not None:
+            return self.spread.filled(None if self.average is None else self.average.values)
         return nullcontext() if self.average is None else self.average.applied(self.learner.module)
 
     def measure(self) -> Validation:

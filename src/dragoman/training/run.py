@@ -27,12 +27,9 @@ from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
 from dragoman.planning import TimePlan
-from dragoman.runs.checkpoint import (
-    CHECKPOINTS,
-    clean_temporaries,
-    newest_checkpoint,
-)
+from dragoman.runs.checkpoint import CHECKPOINTS, clean_temporaries, newest_checkpoint
 from dragoman.runs.curves import draw_if_possible
+from dragoman.runs.lock import RunLock, new_directory
 from dragoman.training.averaging import average_checkpoints, last_saves, named_steps
 from dragoman.training.card import typed_command, write_card
 from dragoman.training.defaults import complete, describe, estimate_seconds
@@ -41,7 +38,6 @@ from dragoman.training.following import Lead, follow, leading
 from dragoman.training.from_base import check_shape, doubts, grown, with_tokenizers_of
 from dragoman.training.judging import HYPOTHESES
 from dragoman.training.learned import base_again
-from dragoman.training.lock import RunLock, new_directory
 from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
@@ -49,6 +45,7 @@ from dragoman.training.remember import fit_and_save, stored_pairs
 from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled, told_of_plan
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
+from dragoman.training.sharded import make_trainer
 from dragoman.training.signals import StopError, StopSignals
 from dragoman.training.timing import fit_to_time
 from dragoman.training.trainer import Trainer
@@ -316,7 +313,7 @@ class _Session:
         if self.config.training.max_minutes is not None and (self.most or 0) > (self.config.training.max_steps or 0):
             seconds = 60 * self.config.training.max_minutes
         shared = config_hash(self.config, data.key)
-        trainer = Trainer(model.to(device), data, self.config, self.directory, self.log, shared, self.lead.world)
+        trainer = make_trainer(model.to(device), data, self.config, self.directory, self.log, shared, self.lead.world)
         self.log.line(
             f"{trainer.learner.told()} on {device}; up to {self.config.training.max_steps:,} updates, "
             f"about {duration(seconds)} unless it stops earlier"

@@ -72,15 +72,15 @@ def batch_loss(
     """
     hidden, labels, mask = hidden or partial(module_hidden, model), batch.labels, batch.label_mask
     memories: list[Memory] | None = [] if ctc else None
-    read = batch.repeat(2) if r_drop else batch
+    read, count = batch.repeat(2) if r_drop else batch, batch.target_tokens
     found = hidden(read) if memories is None else hidden(read, memories)
     if r_drop:
         passes = found.unflatten(0, (-1, 2, len(batch)))
         first, second = (one.flatten(0, 1) for one in passes.unbind(1))
         settings = {"weight": r_drop, "smoothing": smoothing}
-        sums = agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, **settings)
+        sums = agreeing_cross_entropy(first, second, model.generator, labels, mask=mask, count=count, **settings)
     else:
-        sums = smoothed_cross_entropy(found, model.generator, labels, smoothing, mask=mask)
+        sums = smoothed_cross_entropy(found, model.generator, labels, smoothing, mask=mask, count=count)
     if not memories:
         return sums
     off_frames = _ctc_loss(model, read, memories[0]) * (len(batch) / len(read))
@@ -123,9 +123,8 @@ class BatchLoss(nn.Module):
         return batch_loss(self.model, batch, smoothing, self._hidden, r_drop=r_drop, ctc=self._ctc)
 
 
-def _one_by_one(
-    own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]
-) -> LossSums:
+def one_by_one(own: int, last: bool, forward: Callable[[], LossSums], backward: Callable[[LossSums], None]) -> LossSums:
+    """Run a micro-batch: forward, then backward."""
     part = forward()
     backward(part)
     return part
@@ -140,8 +139,8 @@ def accumulate_gradients(
     r_drop: float = 0.0,
     before: Callable[[int], None] = lambda micro: None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    weight: float = 1.0,
-    attempt: Callable[..., LossSums | None] = _one_by_one,
+    counted: int | None = None,
+    attempt: Callable[..., LossSums | None] = one_by_one,
 ) -> Sums:
     """Add the gradient of (summed loss / `labels`) to the model's gradients.
 
@@ -153,25 +152,34 @@ def accumulate_gradients(
         r_drop: weight of the agreement between two passes; 0 is one pass.
         before: called with the number of each micro-batch just before it runs (to seed its dropout).
         autocast: makes the context that chooses the precision.
-        weight: of the gradients; with 0 nothing is counted either.
+        counted: how many of the first micro-batches count, all by default; the others have a gradient of zero.
         attempt: runs a micro-batch (its number, whether it is the last, forward, backward); None if that failed.
     """
     found: list[tuple[LossSums, Batch | TextBatch]] = []
     for micro, batch in enumerate(batches):
         last = micro == len(batches) - 1
+        weight = 1.0 if counted is None or micro < counted else 0.0
 
         def forward(micro: int = micro, batch: Batch | TextBatch = batch) -> LossSums:
             before(micro)
             with autocast():
                 return learner(batch, smoothing, r_drop)
 
-        def backward(part: LossSums) -> None:
+        def backward(part: LossSums, weight: float = weight) -> None:
             torch.autograd.backward(part.loss * (weight / labels) if weight != 1 else part.loss / labels)
 
         part = attempt(micro, last, forward, backward)
         if part is not None and weight:
             found.append((part, batch))
     sums = Sums(updates=1)
-    for part, batch in found:
-        sums.add(Sums(float(part.loss.detach()), float(part.nll), int(part.correct), part.count, batch.source_tokens))
+    for (part, batch), numbers in zip(found, _numbers([part for part, _ in found]), strict=True):
+        loss, nll, correct = numbers
+        sums.add(Sums(loss, nll, round(correct), part.count, batch.source_tokens))
     return sums
+
+
+def _numbers(parts: Sequence[LossSums]) -> list[list[float]]:
+    """Loss, likelihood and hits of micro-batches; the device is waited for once."""
+    wide = torch.float32 if parts and parts[0].loss.device.type == "mps" else torch.float64
+    told = [torch.stack([one.detach().to(wide) for one in (part.loss, part.nll, part.correct)]) for part in parts]
+    return torch.stack(told).tolist() if told else []

@@ -12,28 +12,29 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from dragoman.config import TrainConfig
 from dragoman.data import EpochStores, Prepared, doubt_draws, plan_of, update_of
 from dragoman.data.mixing import Mixing
 from dragoman.distributed import ALONE, World
+from dragoman.distributed.sharding import clip_gradients
 from dragoman.errors import ConfigError
 from dragoman.events import Saved
 from dragoman.fast import keep_memory
 from dragoman.models.pretrained import WEIGHTS
-from dragoman.optimizers.optimizer import load_optimizer_state, make_optimizer, optimizer_state
+from dragoman.optimizers.moving_average import ExponentialMovingAverage
+from dragoman.optimizers.optimizer import make_optimizer
 from dragoman.optimizers.schedule import learning_rate, rejoined
 from dragoman.pace import duration
 from dragoman.planning import LONG, TimePlan, cheaper_plans
-from dragoman.runs.checkpoint import CHECKPOINTS, load_checkpoint, prune, save_checkpoint
-from dragoman.training.averaging import ExponentialMovingAverage
+from dragoman.runs.checkpoint import CHECKPOINTS, Checkpoint, load_checkpoint, prune, save_checkpoint
 from dragoman.training.gradients import Gradients
 from dragoman.training.judging import Judge
 from dragoman.training.learned import Learner
 from dragoman.training.log import RunLog
 from dragoman.training.progress import Attempts, Clock, Progress, diverged
 from dragoman.training.signals import StopError, StopSignals
+from dragoman.training.state import state_of, take_state
 from dragoman.training.step import Sums, autocast
 from dragoman.training.tasks import Model, task_of
 
@@ -110,14 +111,10 @@ class Trainer:
         Raises:
             ConfigError: it was made with other settings or data.
         """
-        checkpoint = load_checkpoint(path)
-        if checkpoint.manifest.config_hash != self.config_hash:
+        if (checkpoint := self._checkpoint(path)).manifest.config_hash != self.config_hash:
             hint = "give those it was made with, or start a new run"
             raise ConfigError("the checkpoint was made with other settings or data", file=path, hint=hint)
-        self.learner.load(checkpoint.tensors["model"])
-        load_optimizer_state(self.optimizer, self.learner.module, checkpoint.tensors["optimizer"])
-        if self.average is not None:
-            self.average.load(checkpoint.tensors["average"])
+        self._take(checkpoint)
         self.progress = Progress.from_values(checkpoint.values["progress"])
         limit = self.settings.max_steps or 0
         before = self.progress.limit or planned or limit
@@ -128,6 +125,12 @@ class Trainer:
         self.progress.limit = limit
         self.progress.finished = self.progress.finished and self.is_over()
         self.saved = self.progress.step
+
+    def _checkpoint(self, path: Path) -> Checkpoint:
+        return load_checkpoint(path)
+
+    def _take(self, checkpoint: Checkpoint) -> None:
+        take_state(checkpoint.tensors, self.learner, self.optimizer, self.average)
 
     def replan(self, last: int) -> None:
         """Have training end at another update; from the next one on the rate follows the curve of such a run."""
@@ -230,8 +233,8 @@ class Trainer:
         r_drop = self.settings.r_drop if step > self.settings.r_drop_after else 0.0
         sums = self.gradients.add(store, micro_batches, epoch=progress.epoch, update=progress.update, r_drop=r_drop)
         self.learner.take_gradients()
-        norm = float(nn.utils.clip_grad_norm_(self.learner.module.parameters(), self.settings.clip_norm or math.inf))
-        self.gradient_norm = norm
+        longest = self.settings.clip_norm or math.inf
+        norm = self.gradient_norm = clip_gradients(self.learner.module.parameters(), longest)
         if math.isfinite(sums.loss) and math.isfinite(norm):
             self._descend(step)
             progress.sums.add(sums)
@@ -351,8 +354,11 @@ class Trainer:
         # Checkpoints by time alone would be among those that average_last takes, which go by updates.
         if not self.saved and not self.settings.average_last and time.perf_counter() - self._began >= UNSAVED:
             due = True
-        if better or (due and self.saved != step):
+        if self._agreed(better or (due and self.saved != step)):
             self.save()
+
+    def _agreed(self, saves: bool) -> bool:
+        return saves  # where tensors are whole, each process can go by itself
 
     def _validates(self, every: int) -> bool:
         due = self.progress.step % every == 0
@@ -375,14 +381,8 @@ class Trainer:
         """Write a checkpoint, and weights that can be translated with if there are none yet."""
         progress = self.progress
         self._check_finite()
-        tensors: dict[str, dict[str, Tensor]] = {
-            "model": self.learner.state(),
-            "optimizer": optimizer_state(self.optimizer, self.learner.module),
-        }
-        if self.average is not None:
-            tensors["average"] = self.average.state()
+        tensors = state_of(self.learner, self.optimizer, self.average)
         values = {"progress": asdict(progress), "seed": self.settings.seed}
-
         written: list[Path] = []
 
         def write() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import forked
 from dragoman.errors import LockedError, SaveError
-from dragoman.training.lock import RunLock
+from dragoman.runs.lock import RunLock
 
 
 def hold(directory: Path) -> int:
