@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings, simplefilter
 
 from dragoman.bulk import tables
 from dragoman.bulk.columns import column_of
@@ -240,7 +240,9 @@ def connected(cluster: Cluster) -> Generator[Any, None, None]:
         context.target_max_block_size = _BLOCK_BYTES
         context.execution_options.preserve_order = True
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is told once, by us
-        with data.DataContext.current(context):
+        with data.DataContext.current(context), catch_warnings():
+            # Reading is one task for each file, and hands on many blocks.
+            filterwarnings("ignore", "The minimum number of concurrent actors", UserWarning)
             yield ray
     except ray.exceptions.RayError as error:
         raise _reason(error) from error
