@@ -133,6 +133,19 @@ def test_a_chinese_word_inside_another_is_no_use_of_it() -> None:
     assert "中<a " in linked
 
 
+def test_a_chapter_leads_to_its_notebook_and_one_page_shows_all_figures(site: Path) -> None:
+    for language in ("en", "zh"):
+        figures = (site / language / "figures" / "index.html").read_text(encoding="utf-8")
+        for chapter in sorted((DOCS / language).glob("[01]*.md")):
+            page = site / language / chapter.stem
+            (link,) = re.findall(r'class="notebook" href="([^"]*)"', (page / "index.html").read_text(encoding="utf-8"))
+            assert (page / link).resolve().is_file()
+            for picture in re.findall(
+                r"^!\[.*?\]\(\.\./images/(.*?)\)$", chapter.read_text(encoding="utf-8"), re.MULTILINE
+            ):
+                assert f'images/{picture}"' in figures, picture
+
+
 def test_formulas_are_mathml_without_what_could_not_be_read(site: Path) -> None:
     for page in ("en/06-attention", "zh/06-attention", "en/10-training", "zh/11-search"):
         text = (site / page / "index.html").read_text(encoding="utf-8")
