@@ -26,8 +26,8 @@ LINES = int(os.environ.get("LINES", "40000"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 WAYS = {
     "one process": [],
-    "1 worker": ["--workers", "1"],
-    "2 workers": ["--workers", "2"],
+    "1 worker": ["--workers", "1", "--part-lines", "2000"],
+    "2 workers": ["--workers", "2", "--part-lines", "2000"],
     "Ray, 1 actor": ["--ray", "local", "--workers", "1"],
     "Ray, 2 actors": ["--ray", "local", "--workers", "2"],
 }

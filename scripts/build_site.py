@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import api_reference
+import figures_page
 import glossary
 import modules_page
 import notebooks
@@ -34,9 +35,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS, THEME = ROOT / "docs", ROOT / "scripts" / "theme"
 LANGUAGES = {"en": "English", "zh": "中文"}
 # Pages that are written when the site is built.
-WRITTEN = {"modules": modules_page, "settings": settings_page}
+WRITTEN = {"figures": figures_page, "modules": modules_page, "settings": settings_page}
 REFERENCE = {"en": "API reference", "zh": "API 参考（英文）"}
 DEMO = {"en": "A model from inside: 猫吃鱼", "zh": "从内部看模型：猫吃鱼"}
+NOTEBOOK = {"en": "This chapter as a notebook", "zh": "本章的笔记本"}
 PALETTE = {"en": ("Dark mode", "Light mode"), "zh": ("深色模式", "浅色模式")}
 DESCRIPTION = {
     "en": "A walk through the Transformer, from one-hot vectors to a model that translates",
@@ -117,6 +119,9 @@ def site_page(text: str, page: str, language: str, english: str) -> str:
         text = text.replace("(../images/", "(images/")
     if glossary.CHAPTER.match(page):
         text = glossary.with_links(text, glossary.terms(DOCS / language / "glossary.md"), "glossary.md")
+        link = f'<a class="notebook" href="../notebooks/{language}/{page}.ipynb" download>{NOTEBOOK[language]}</a>'
+        title, _, rest = text.partition("\n\n")
+        text = f"{title}\n\n{link}\n\n{rest}"
     return f"---\ntwin: {twin}\n---\n\n{with_formulas(with_anchors(text, anchors(english)))}"
 
 

@@ -66,9 +66,10 @@ def figures() -> dict[str, Callable[[Tell], Sketch]]:
     import attention_figures
     import decoder_figures
     import ladder_figures
+    import measured_figures
     import sound_figures
 
-    rooms = (ladder_figures, attention_figures, decoder_figures, sound_figures)
+    rooms = (ladder_figures, attention_figures, decoder_figures, sound_figures, measured_figures)
     return {name: figure for room in rooms for name, figure in room.FIGURES.items()}
 
 

@@ -6,10 +6,12 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+from dragoman.profiles import annotated
 from oracle.marian_directory import pieces_of, sentencepiece_model
 from oracle.marian_native import make_native
 
@@ -141,6 +143,18 @@ def _joey(folder: Path) -> dict[str, str]:
     return {}
 
 
-MAKERS: dict[str, Callable[[Path], dict[str, str]]] = {
+def _annotated(folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    tokens = ["<s>", "</s>", "<blank>", "<unk>", *(f"w{number}" for number in range(9))]
+    (folder / "src_vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    (folder / "trg_vocab.json").write_text(json.dumps(tokens))
+    torch.manual_seed(0)
+    state = annotated.initial_weights(len(tokens), len(tokens), LAYERS, D_MODEL, D_FF)
+    save_file({name: tensor.detach().clone() for name, tensor in state.items()}, folder / "weights.safetensors")
+    return {"options": {"h": 2}}
+
+
+MAKERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "marian-mt": _marian_mt, "m2m100": _m2m100, "fsmt": _fsmt, "marian": _native, "joeynmt": _joey,
+    "annotated": _annotated,
 }  # fmt: skip

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -161,6 +162,14 @@ def test_without_the_package_one_message_says_how_to_get_it(model, tmp_path, mon
         translate_file(model, lines_file(tmp_path / "source.txt"), tmp_path / "out")
 
 
+def test_an_address_where_nobody_listens_is_told_at_once(model, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(DragomanError, match="not to be reached"):
+            translate_file(model, lines_file(tmp_path / "source.txt"), tmp_path / "out", cluster=address)
+
+
 def test_what_cannot_be_is_refused_before_ray_starts(model, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "connected", None)
     lines, table = lines_file(tmp_path / "lines.txt"), table_file(tmp_path / "table.parquet")
@@ -233,6 +242,15 @@ def test_a_row_that_ends_every_actor_ends_in_one_message(dying, cluster, blocks,
     monkeypatch.setattr(on_ray, "TRIES", 1)
     with pytest.raises(DragomanError, match=r"Ray gave up(.|\n)*the same call goes on"):
         translate_file(dying, lines_file(tmp_path / "s.txt"), tmp_path / "out", cluster=ONE, part_lines=5)
+
+
+def test_what_is_wrong_with_a_file_is_told_as_without_ray(model, cluster, tmp_path):
+    packed = tmp_path / "source.gz"
+    packed.write_bytes(import_module("gzip").compress("\n".join(TEXTS).encode())[:-12])
+    with pytest.raises(DataError) as told:
+        translate_file(model, packed, tmp_path / "out", cluster=ONE)
+    assert "damaged or cut short" in str(told.value).splitlines()[0]
+    assert len(str(told.value).splitlines()) == 2
 
 
 def test_tables_keep_what_they_have(model, expected, cluster, blocks, tmp_path):

@@ -133,6 +133,19 @@ def test_a_chinese_word_inside_another_is_no_use_of_it() -> None:
     assert "中<a " in linked
 
 
+def test_a_chapter_leads_to_its_notebook_and_one_page_shows_all_figures(site: Path) -> None:
+    for language in ("en", "zh"):
+        figures = (site / language / "figures" / "index.html").read_text(encoding="utf-8")
+        for chapter in sorted((DOCS / language).glob("[01]*.md")):
+            page = site / language / chapter.stem
+            (link,) = re.findall(r'class="notebook" href="([^"]*)"', (page / "index.html").read_text(encoding="utf-8"))
+            assert (page / link).resolve().is_file()
+            for picture in re.findall(
+                r"^!\[.*?\]\(\.\./images/(.*?)\)$", chapter.read_text(encoding="utf-8"), re.MULTILINE
+            ):
+                assert f'images/{picture}"' in figures, picture
+
+
 def test_formulas_are_mathml_without_what_could_not_be_read(site: Path) -> None:
     for page in ("en/06-attention", "zh/06-attention", "en/10-training", "zh/11-search"):
         text = (site / page / "index.html").read_text(encoding="utf-8")
@@ -219,6 +232,32 @@ def test_the_search_finds_the_page_that_explains_it(
         assert search(shown, query)[0] == expected
         if start:
             assert "results" not in shown.evaluate(SHADOW_TEXT)
+
+
+# The ten questions of the inspector's tour: what one types for each in both languages, and where the answer is.
+QUESTIONS = (
+    ("shape", "形状", "09-decoder/#the-shapes-in-training-and-in-translation"),
+    ("dot product", "点积", "06-attention/#why-the-scores-are-divided-by-d_k"),
+    ("causal mask", "因果掩码", "07-masks/#the-causal-mask"),
+    ("cache", "缓存", "09-decoder/#only-the-newest-word-is-a-query"),
+    ("cross-attention", "交叉注意力", "06-attention/#three-kinds-of-attention"),
+    ("divided by √d_k", "除以", "06-attention/#why-the-scores-are-divided-by-d_k"),
+    ("layer norm", "层归一化", "08-encoder/#layer-norm"),
+    ("beam search", "束搜索", "11-search/#beam-search"),
+    ("exposure bias", "暴露偏差", "09-decoder/#shifted-right"),
+    ("five systems", "五个系统", "#five-systems-one-implementation"),
+)
+
+
+@needs_browser
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_search_finds_the_answers_to_the_ten_questions(browser: Browser, address: str, language: str) -> None:
+    """Among the first six that are found."""
+    for english, chinese, where in QUESTIONS:
+        query, start = (chinese, "zh/") if language == "zh" else (english, "")
+        first = "zh/" if language == "zh" else "" if where.startswith("#") else "en/"
+        with watched(browser, address + start) as shown:
+            assert first + where in search(shown, query)[:6], query
 
 
 def test_the_index_keeps_what_stands_on_the_page(site: Path) -> None:

@@ -28,7 +28,7 @@ VALUES = (None, True, -1, 0, 1.5, 2**63, 10**12, "", "x", [], [0], {}, {"a": []}
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("hostile") / "theirs"
     return folder, MAKERS[request.param](folder)
 
@@ -92,7 +92,7 @@ def mutate(path: Path, draw: random.Random) -> None:
 
 
 @pytest.fixture
-def trusting(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def trusting(made: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     """SentencePiece models that nobody has touched are looked at once, not in each of many imports."""
     known: dict[bytes, ForeignPieces] = {}
 
@@ -108,7 +108,7 @@ def trusting(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(f"dragoman.files.{name}", lambda *_: None)
 
 
-def attempt(folder: Path, out: Path, languages: dict[str, str]) -> str | None:
+def attempt(folder: Path, out: Path, languages: dict[str, Any]) -> str | None:
     """The error of an import, if there is one; another one than ours is raised."""
     begun = time.monotonic()
     try:
@@ -125,7 +125,7 @@ def attempt(folder: Path, out: Path, languages: dict[str, str]) -> str | None:
 
 
 @pytest.mark.usefixtures("trusting")
-def test_mutated_files_give_a_model_or_an_error_of_ours(made: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_mutated_files_give_a_model_or_an_error_of_ours(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder, languages = made
     names = sorted(path.name for path in folder.iterdir() if not path.name.endswith((".spm", ".model")))
     failed = 0
@@ -168,7 +168,7 @@ def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [path.name for path in tmp_path.iterdir()] == ["pytorch_model.bin"]
 
 
-def test_no_device_or_pipe_is_waited_for(made: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_no_device_or_pipe_is_waited_for(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder, languages = made
     for path in sorted(folder.iterdir()):
         copy = tmp_path / path.name

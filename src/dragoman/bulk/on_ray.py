@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings, simplefilter
 
 from dragoman.bulk import tables
 from dragoman.bulk.columns import column_of
@@ -238,8 +239,10 @@ def connected(cluster: Cluster) -> Generator[Any, None, None]:
         context.enable_progress_bars = context.print_on_execution_start = False
         context.target_max_block_size = _BLOCK_BYTES
         context.execution_options.preserve_order = True
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        with data.DataContext.current(context):
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what goes wrong is told once, by us
+        with data.DataContext.current(context), catch_warnings():
+            # Reading is one task for each file, and hands on many blocks.
+            filterwarnings("ignore", "The minimum number of concurrent actors", UserWarning)
             yield ray
     except ray.exceptions.RayError as error:
         raise _reason(error) from error
@@ -250,7 +253,29 @@ def connected(cluster: Cluster) -> Generator[Any, None, None]:
                 signal.signal(signal.SIGTERM, at_end)  # Ray puts its own there, and leaves it
 
 
+def _check_reachable(address: str) -> None:
+    """Refuse at once an address where nobody listens: Ray would try it for minutes.
+
+    Raises:
+        DragomanError: nobody does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, error: Exception) -> DragomanError:
+    hint = f"start Ray there (ray start --head), or give --ray {LOCAL}"
+    found = (str(error).splitlines() or [type(error).__name__])[0]
+    return DragomanError("Ray is not to be reached", file=address, found=found, hint=hint)
+
+
 def _start(ray: Any, cluster: Cluster) -> None:
+    _check_reachable(cluster.address)
     how: dict[str, Any] = {"address": cluster.address}
     if cluster.address == LOCAL:
         _, most = cluster.bounds(os.cpu_count() or 1)
@@ -260,18 +285,18 @@ def _start(ray: Any, cluster: Cluster) -> None:
     try:
         ray.init(**how, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        hint = f"start Ray there (ray start --head), or give --ray {LOCAL}"
-        found = str(error).splitlines()[0]
-        raise DragomanError("Ray is not to be reached", file=cluster.address, found=found, hint=hint) from error
+        raise _unreachable(cluster.address, error) from error
 
 
 def _reason(error: BaseException) -> DragomanError:
     """Our own error that was raised in a task, or what Ray says in one line."""
     inner: BaseException | None = error
     while inner is not None:
-        if isinstance(inner, DragomanError):
+        # What Ray wraps an error of a task in is one of its class too, but says all that Ray knows of it.
+        wrapped = getattr(inner, "cause", None)
+        if isinstance(inner, DragomanError) and wrapped is None:
             return inner
-        inner = getattr(inner, "cause", None) or inner.__cause__
+        inner = wrapped or inner.__cause__
     lines = [line for line in str(error).splitlines() if line.strip()]
     hint = "the same call goes on with what is done; memory that runs out ends actors: try fewer of them"
     return DragomanError(f"Ray gave up: {type(error).__name__}", found=lines[-1] if lines else None, hint=hint)

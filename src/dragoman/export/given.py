@@ -16,7 +16,7 @@ from dragoman.config import DecodingConfig, ModelConfig
 from dragoman.errors import ConfigError, ModelError
 from dragoman.export.pieces import Pieces, pieces_of
 from dragoman.models.blueprint import Attention, Blueprint, Matrix, Norm, NotPlain
-from dragoman.models.description import DATASTORE, Languages, load_tokenizers, read_config
+from dragoman.models.description import DATASTORE, Languages, check_ours, load_tokenizers, read_config
 from dragoman.models.pretrained import load_pretrained
 from dragoman.models.reading import read_blueprint
 from dragoman.nn import Transformer
@@ -97,6 +97,7 @@ def open_given(directory: str | Path, drop: Collection[str] = (), license_name: 
         hint = "`dragoman bundle` copies any model"
         raise ModelError("only models that translate can be exported", file=directory, expected="a transformer",
                          found=config.family, hint=hint)  # fmt: skip
+    check_ours(directory, "exported")
     dropped = _without(directory, config, drop)
     tokenizers = load_tokenizers(directory, config).without_matches()
     if tokenizers.sound is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from dragoman.importing.taken import Taken, write_run
 from dragoman.models.blueprint import count_numbers
 from dragoman.models.description import CONFIG, read_config
 from dragoman.models.draft import blueprint_of
+
+# Systems that a profile computes, each with its options.
+FOUNDING = ("annotated", "jadore", "lsdefine", "d2l", "torch_nn")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ def import_model(
     source_language: str | None = None,
     target_language: str | None = None,
     unpickle: bool = False,
+    vocabulary: str | Path | None = None,
+    target_vocabulary: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Imported:
     """Import a model of another system as a run directory, which every verb takes.
 
@@ -56,6 +62,9 @@ def import_model(
         source_language: of a model for several languages, as it names it.
         target_language: likewise.
         unpickle: whether weights that are pickled may be read: their tensors alone, in a process of their own.
+        vocabulary: of a founding system (`FOUNDING`): tokens one a line, or JSON; found by its name if None.
+        target_vocabulary: of its targets; `vocabulary` if None.
+        options: of its profile's `load`, such as the number of heads.
 
     Raises:
         ConfigError: `out` is there already, there is no such kind, or an option is not for this kind.
@@ -67,9 +76,25 @@ def import_model(
         found = "a file" if folder.exists() else "nothing"
         raise ModelError("a model to import is a directory", file=folder, expected="a directory", found=found)
     found = kind or kind_of(folder)
-    if found not in KINDS:
-        raise ConfigError("there is no such kind of model", expected=", ".join(KINDS), found=found)
+    if found == "paddle":
+        hint = "dragoman.profiles.paddle loads it in Python; a Transformer of Paddle's d2l is --from d2l"
+        raise ConfigError("a checkpoint of Paddle's article is an attention, and no model", found=found, hint=hint)
+    if found not in KINDS and found not in FOUNDING:
+        raise ConfigError("there is no such kind of model", expected=", ".join((*KINDS, *FOUNDING)), found=found)
     check_new(made)
+    if found in FOUNDING:
+        from dragoman.importing.founding import import_founding
+
+        if source_language is not None or target_language is not None:
+            raise ConfigError("a model of a founding system has its languages", hint="leave the languages out")
+        paths = tuple(None if one is None else Path(one) for one in (vocabulary, target_vocabulary))
+        numbers, notes = import_founding(
+            folder, made, found, vocabularies=(paths[0], paths[1]), options=options, unpickle=unpickle
+        )
+        return Imported(made, found, numbers, notes)
+    if vocabulary is not None or target_vocabulary is not None or options:
+        hint = f"they are for {', '.join(FOUNDING)}"
+        raise ConfigError(f"a vocabulary and options are not for {found}, which has its own", hint=hint)
     taken = KINDS[found](folder, source_language, target_language, unpickle)
     write_run(taken, made)
     parameters = count_numbers(blueprint_of(read_config(made)[0]))
@@ -92,6 +117,10 @@ def kind_of(directory: Path) -> str:
     for kind, has in known.items():
         if has(directory):
             return kind
+    from dragoman.importing.founding import founding_kind
+
+    if (founding := founding_kind(directory)) is not None:
+        return founding
     expected = (
         "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
         "(M2M100, NLLB); config.json, vocab-src.json and vocab-tgt.json (FSMT); model.npz (Marian); "

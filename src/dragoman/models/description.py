@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -16,8 +17,8 @@ from dragoman.text.tokenizer_pair import MATCHES, SOUND, TokenizerPair, all_toke
 FORMAT = 1
 NEAR = 5  # models that a message names
 CONFIG, WEIGHTS, DATASTORE = "config.json", "model.safetensors", "datastore.safetensors"
-FILES, SUM = "files", "sha256"
-_KEYS = {"format", "model", "decoding", "languages", FILES, SUM}
+FILES, SUM, PROFILE = "files", "sha256", "profile"
+_KEYS = {"format", "model", "decoding", "languages", PROFILE, FILES, SUM}
 
 
 class Languages(Section, section="languages"):
@@ -28,13 +29,25 @@ class Languages(Section, section="languages"):
 
 
 def save_config(
-    directory: Path, config: ModelConfig, decoding: DecodingConfig | None = None, languages: Languages | None = None
+    directory: Path,
+    config: ModelConfig,
+    decoding: DecodingConfig | None = None,
+    languages: Languages | None = None,
+    profile: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write `config.json`: the shape of the model, how it decodes unless told otherwise, its languages."""
+    """Write `config.json`: the shape of the model, how it decodes unless told otherwise, its languages.
+
+    Args:
+        directory: where it goes.
+        config: the shape.
+        decoding: the search.
+        languages: of both sides.
+        profile: that computes the model, if it is one of a founding system (`models.profiled`).
+    """
     make_directory(directory)
     sections = {"model": config, "decoding": decoding or DecodingConfig(), "languages": languages or Languages()}
     tree = {name: section.to_dict(none=False) for name, section in sections.items()}
-    _write(directory, {"format": FORMAT, **tree}, {})
+    _write(directory, {"format": FORMAT, **tree, **({} if profile is None else {PROFILE: dict(profile)})}, {})
 
 
 def replace_decoding(directory: Path, decoding: DecodingConfig) -> None:
@@ -74,6 +87,32 @@ def file_sums(directory: Path) -> dict[str, str]:
         return _sound(directory).get(FILES, {})
     except ModelError:
         return {}
+
+
+def read_profile(directory: Path) -> object:
+    """Return what `config.json` says of the profile that computes a model, as it stands; None if it is one of ours.
+
+    Raises:
+        ModelError: it is missing, not of a format we know, or damaged.
+    """
+    return _sound(directory).get(PROFILE)
+
+
+def check_ours(directory: Path, what: str) -> None:
+    """Refuse a model that a profile computes where it would be taken for one of ours.
+
+    Args:
+        directory: of the model.
+        what: is to be done with it, as `trained`.
+
+    Raises:
+        ModelError: a profile computes it, or it is missing or damaged.
+    """
+    profile = read_profile(directory)
+    if profile is not None:
+        hint = "it translates, and can be explained, inspected, evaluated and served"
+        raise ModelError(f"a model of a founding system cannot be {what}: its formulas are not ours", file=directory,
+                         found=profile, hint=hint)  # fmt: skip
 
 
 def _read(directory: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dragoman.archive import as_directory
 from dragoman.config import DecodingConfig, Markov, ModelConfig
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models.build import build_model
-from dragoman.models.description import CONFIG, WEIGHTS, Languages, read_config, save_config
+from dragoman.models.description import CONFIG, WEIGHTS, Languages, read_config, read_profile, save_config
 from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import CausalLM, MaskedLM, Transformer
 
@@ -60,6 +60,11 @@ def load_pretrained(directory: str | Path, device: torch.device | str = "cpu") -
         raise ModelError("a Markov model is no Transformer", file=directory, expected=expected, found=config.family,
                          hint=hint)  # fmt: skip
     tensors = read_tensors(directory / WEIGHTS)
+    if (profile := read_profile(directory)) is not None:
+        from dragoman.models.profiled import load_profiled  # not above: few models need the founding systems
+
+        founding = load_profiled(profile, tensors, directory / CONFIG)
+        return Pretrained(founding.to(device).eval(), config, decoding, languages)
     layers = (config.num_encoder_layers or 0) + (config.num_decoder_layers or 0)
     if layers > len(tensors):  # before so many are built
         found = f"{len(tensors)} tensors"

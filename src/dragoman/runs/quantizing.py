@@ -8,7 +8,7 @@ from dragoman.archive import as_directory
 from dragoman.directories import check_new, prepared, put
 from dragoman.errors import ModelError
 from dragoman.language.loading import family_of
-from dragoman.models.description import WEIGHTS
+from dragoman.models.description import WEIGHTS, check_ours
 from dragoman.models.quantised import as_bytes
 from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.runs.bundling import Bundle, copy_files, given_away, try_model
@@ -34,6 +34,7 @@ def quantize(model: str | Path, out: str | Path) -> Bundle:
     names = given_away(source)
     if family_of(source) == "Markov":
         raise ModelError("a Markov model has counts, which are not made smaller", file=source)
+    check_ours(source, "quantized")
     weights = as_bytes(read_tensors(source / WEIGHTS))
     with prepared(out) as made:
         copy_files(source, [name for name in names if name != WEIGHTS], made)

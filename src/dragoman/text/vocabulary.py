@@ -40,16 +40,22 @@ class Vocabulary(SpecialIds):
         kind: "word" or "character".
         tokens: the tokens in id order, special ones first.
         normalization: how texts are written alike before they are cut (`text.normalization`).
+        begins: whether each text begins with `<s>`, as sources of the founding systems do.
     """
 
     stem = "vocabulary"
 
     def __init__(
-        self, kind: Literal["word", "character"], tokens: Sequence[str], normalization: Normalization = "none"
+        self,
+        kind: Literal["word", "character"],
+        tokens: Sequence[str],
+        normalization: Normalization = "none",
+        *,
+        begins: bool = False,
     ) -> None:
         super().__init__(mask=len(tokens) > MASK and tokens[MASK] == MASK_TOKEN, normalization=normalization)
         self.kind: Literal["word", "character"] = kind
-        self._tokens = list(tokens)
+        self._tokens, self.begins = list(tokens), begins
         specials = special_tokens(mask=self.mask is not None)
         self._ids = {token: i for i, token in enumerate(tokens) if i >= len(specials)}
 
@@ -100,14 +106,16 @@ class Vocabulary(SpecialIds):
         for known in special_tokens(mask=True):
             del counts[known]
         new = [token for token, count in counts.items() if count >= min_count]
-        return Vocabulary(self.kind, [*self._tokens, *sorted(new, key=lambda token: (-counts[token], token))])
+        more = sorted(new, key=lambda token: (-counts[token], token))
+        return Vocabulary(self.kind, [*self._tokens, *more], begins=self.begins)
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without framing."""
-        return [self._ids.get(token, UNK) for token in self.cut(text)]
+        """Return the ids of a text, without framing; of one that is not empty the `<s>` that it begins with, if so."""
+        ids = [self._ids.get(token, UNK) for token in self.cut(text)]
+        return [self.bos, *ids] if self.begins and ids else ids
 
     def cut(self, text: str) -> list[str]:
         """Return the words or characters of a text, normalised: one for each id."""
@@ -137,7 +145,8 @@ class Vocabulary(SpecialIds):
         """
         tokens = {token: i for i, token in enumerate(self._tokens)}
         rule = {} if self.normalization == "none" else {"normalization": self.normalization}
-        tree = {"format": FORMAT, "kind": self.kind, **rule, "tokens": tokens}
+        begins = {"begins": True} if self.begins else {}
+        tree = {"format": FORMAT, "kind": self.kind, **rule, **begins, "tokens": tokens}
         text = json.dumps(tree, ensure_ascii=False, indent=0)
         data = (text + "\n").encode("utf-8")
         if len(data) > MAX_FILE_BYTES:
@@ -169,7 +178,10 @@ class Vocabulary(SpecialIds):
         if rule not in NORMALIZATIONS:
             expected = ", ".join(NORMALIZATIONS)
             raise DataError("unknown normalization", file=path, expected=expected, found=repr(rule)[:80])
-        return cls(kind, tokens, rule)
+        begins = tree.get("begins", False)
+        if not isinstance(begins, bool):
+            raise DataError("not a vocabulary", file=path, expected="begins: true or false", found=repr(begins)[:80])
+        return cls(kind, tokens, rule, begins=begins)
 
 
 def read_tokens(path: str | Path) -> dict[str, Any]:

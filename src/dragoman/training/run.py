@@ -22,7 +22,7 @@ from dragoman.fast import keep_few_products
 from dragoman.files import check_own_directory, remove_temporaries
 from dragoman.memory.datastore import make_datastore, searching_library
 from dragoman.models import Languages, build_model, load_pretrained
-from dragoman.models.description import DATASTORE, load_tokenizers, save_tokenizers
+from dragoman.models.description import DATASTORE, check_ours, load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
 from dragoman.nn import Transformer
 from dragoman.pace import duration
@@ -231,6 +231,7 @@ class _Session:
         if not (Path(init) / "config.json").exists():
             hint = f"unpack it: dragoman bundle {init} --out DIR" if str(init).endswith(ENDING) else None
             raise ModelError("no model to start from", file=init, expected="a run or model directory", hint=hint)
+        check_ours(Path(init), "trained on")
         self._take_family(Path(init))
         base = read_config(Path(init))[0]
         check_shape(self.config.model, base, Path(init))

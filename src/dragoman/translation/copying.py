@@ -39,7 +39,8 @@ def _words(tokenizers: TokenizerPair, text: str, source: Source) -> list[str]:
     """The word of the text that each token of a source belongs to, as it was written where the vocabulary is closed."""
     kind = tokenizers.source.kind
     if kind in ("word", "character"):
-        return (text.split() if kind == "word" else list(text))[: len(source)]
+        begin = [""] if source.ids[:1] == (source.specials.bos,) else []
+        return [*begin, *(text.split() if kind == "word" else text)][: len(source)]
     from dragoman.translation.alignment import words_of  # not above: it needs PyTorch
 
     words = words_of(tokenizers.source.pieces(source.ids))
