@@ -33,7 +33,7 @@ class ShardedStore(TokenStore):
 
     Args:
         directory: where they lie.
-        shards: opened, their content not yet compared.
+        shards: where each lies.
         verify: compare it when a shard is first read from.
 
     Attributes:
@@ -41,13 +41,18 @@ class ShardedStore(TokenStore):
         target_lengths: tokens of each target, unframed, int32 [pairs].
     """
 
-    def __init__(self, directory: Path, shards: list[TokenStore], *, verify: bool) -> None:
-        self.directory, self._shards = directory, shards
-        self._starts = np.cumsum([0, *map(len, shards)]).tolist()
-        self._trusted = [not verify] * len(shards)
+    def __init__(self, directory: Path, shards: Sequence[Path], *, verify: bool) -> None:
+        self.directory, self._paths, self._verify = directory, list(shards), verify
+        self._opened: dict[int, TokenStore] = {}
         self._vocabularies: tuple[int | None, int] | None = None
-        self.source_lengths = _joined([shard.source_lengths for shard in shards])
-        self.target_lengths = _joined([shard.target_lengths for shard in shards])
+        lengths: list[tuple[np.ndarray, np.ndarray]] = []
+        for path in shards:  # of each shard no more is kept than these, until a pair of it is read
+            shard = TokenStore.open(path)
+            lengths.append((shard.source_lengths.astype(np.int32), shard.target_lengths.astype(np.int32)))
+        self._starts = np.cumsum([0, *(len(source) for source, _ in lengths)]).tolist()
+        none = np.zeros(0, np.int32)
+        self.source_lengths = np.concatenate([none, *(source for source, _ in lengths)])
+        self.target_lengths = np.concatenate([none, *(target for _, target in lengths)])
 
     def _view(self, side: str, index: int) -> np.ndarray:
         if not 0 <= index < len(self):
@@ -56,19 +61,19 @@ class ShardedStore(TokenStore):
         return self._shard(number)._view(side, index - self._starts[number])
 
     def _shard(self, number: int) -> TokenStore:
-        shard = self._shards[number]
-        if not self._trusted[number]:
-            TokenStore.open(shard.directory, verify=True)
+        if number not in self._opened:
+            shard = TokenStore.open(self._paths[number], verify=self._verify)
             if self._vocabularies is not None:
                 shard.check_ids(*self._vocabularies)
-            self._trusted[number] = True
-        return shard
+            own = slice(*self._starts[number : number + 2])
+            shard.source_lengths, shard.target_lengths = self.source_lengths[own], self.target_lengths[own]
+            self._opened[number] = shard
+        return self._opened[number]
 
     def each(self, side: str) -> Iterator[np.ndarray]:
         """Yield the unframed ids of a side, a shard at a time, which is mapped only for so long."""
-        for number, shard in enumerate(self._shards):
-            self._shard(number)
-            yield TokenStore.open(shard.directory).tokens(side)
+        for path in self._paths:
+            yield TokenStore.open(path, verify=self._verify).tokens(side)
 
     def tokens(self, side: str) -> np.ndarray:
         """Return the unframed ids of all pairs on a side, which takes the memory for them; `each` does not."""
@@ -86,10 +91,6 @@ class ShardedStore(TokenStore):
         """
         found, hint = f"{len(self):,} pairs", "leave training.bpe_dropout and training.unigram_alpha out"
         raise ConfigError("a corpus in shards is not cut anew in each epoch", found=found, hint=hint)
-
-
-def _joined(lengths: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([one.astype(np.int32) for one in lengths] or [np.zeros(0, np.int32)])
 
 
 def shard_path(directory: Path, number: int) -> Path:
@@ -128,23 +129,22 @@ def open_store(directory: str | Path, *, verify: bool = False) -> TokenStore:
         description = read_json(path)
         if "shards" not in description:
             return TokenStore.open(directory, verify=verify)
-        description = unsealed(description, path)
+        shards = list(_shards(directory, unsealed(description, path), path))
     except ModelError as error:
         raise DataError(f"not a token store: {error.message}", file=path, found=error.found) from error
-    return ShardedStore(directory, list(_opened(directory, description, path)), verify=verify)
+    return ShardedStore(directory, shards, verify=verify)
 
 
-def _opened(directory: Path, description: dict[str, Any], path: Path) -> Iterator[TokenStore]:
+def _shards(directory: Path, description: dict[str, Any], path: Path) -> Iterator[Path]:
     names, sums = description["shards"], description.get("descriptions")
     if description.get("format") != FORMAT or not isinstance(names, list) or not isinstance(sums, list):
         raise DataError("the token store has an unknown format", file=path, expected=f"format {FORMAT}")
     if names != [shard_path(directory, number).name for number in range(len(names))] or len(names) != len(sums):
         raise DataError("the token store's description is damaged", file=path)
     for name, digest in zip(names, sums, strict=True):
-        shard = TokenStore.open(directory / name)
         if read_json(directory / name / DESCRIPTION).get("sha256") != digest:
             raise DataError("a shard is of another store", file=directory / name / DESCRIPTION)
-        yield shard
+        yield directory / name
 
 
 class WindowPlan(Sequence[list[np.ndarray]]):
