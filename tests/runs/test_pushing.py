@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from dragoman.cli import make_app
 from dragoman.errors import ConfigError, DragomanError, ModelError
-from dragoman.models.hub import is_hub_name, on_disk
+from dragoman.models.hub import is_hub_name, name_of, on_disk
 from dragoman.runs import pack
 from dragoman.runs.bundling import needed_files
 from dragoman.runs.pushing import push
@@ -153,3 +154,61 @@ def test_what_is_no_name_or_has_no_model_or_no_card_is_refused(run, tmp_path):
     (model / "README.md").unlink()
     with pytest.raises(ModelError, match="needs a card"):
         push(model, "org/name", dry_run=True)
+
+
+@pytest.fixture
+def cache(run, tmp_path, monkeypatch):
+    """The run under a name of the hub, as the hub's cache has it; what is asked for is kept."""
+    monkeypatch.chdir(tmp_path)
+    kept, asked = tmp_path / "cache" / "models--org--de-en" / "snapshots" / "a1b2", []
+    shutil.copytree(run, kept)
+
+    def fetch(name, allow_patterns):
+        asked.append(name)
+        return str(kept)
+
+    fake = types.ModuleType("huggingface_hub")
+    fake.snapshot_download = fetch
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    return kept, asked
+
+
+def cli(*words):
+    make_app()(list(map(str, words)), standalone_mode=False)
+
+
+def test_verbs_take_a_name_of_the_hub_for_a_model(cache, tmp_path):
+    kept, asked = cache
+    (tmp_path / "lines").write_text("a b\n")
+    verbs = {
+        "info": ["--json"], "bundle": ["--out", "b"], "explain": ["a b", "--json"],
+        "translate": ["a b", "--output", "t"], "evaluate": ["--source", "lines", "--reference", "lines", "--json"],
+    }  # fmt: skip
+    for verb, words in verbs.items():
+        asked.clear()
+        cli(verb, "org/de-en", *words)
+        assert asked == ["org/de-en"], verb
+    assert len((tmp_path / "t").read_text().splitlines()) == 1
+    assert name_of(kept) == "de-en"
+    assert name_of(tmp_path) is name_of(Path("org")) is None
+
+
+def test_what_is_here_or_cannot_be_a_name_is_not_asked_for(cache, run, tmp_path):
+    _, asked = cache
+    shutil.copytree(run, tmp_path / "org" / "de-en")
+    cli("info", "org/de-en", "--json")
+    for wrong in ("org/typo", "typo", "a/b/c", tmp_path / "typo"):
+        with pytest.raises(DragomanError):
+            cli("info", wrong)
+    assert asked == []
+
+
+def test_verbs_say_what_a_name_of_the_hub_needs_or_may_not(cache, monkeypatch):
+    for words in (("tune", "--source", "s", "--reference", "r"), ("remember",)):
+        with pytest.raises(ConfigError, match=r"not written to(.|\n)*dragoman bundle org/de-en --out"):
+            cli(words[0], "org/de-en", *words[1:])
+    assert cache[1] == []
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for verb in ("info", "translate", "serve"):
+        with pytest.raises(ModelError, match=r"pip install 'dragoman\[hub\]'"):
+            cli(verb, "org/de-en")

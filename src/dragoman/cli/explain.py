@@ -12,6 +12,7 @@ import typer
 
 from dragoman.cli.explain_as import compared_with
 from dragoman.cli.options import Device, Json, argument_text, open_output
+from dragoman.cli.packed import fetched
 
 if TYPE_CHECKING:
     from dragoman.canvas import Picture
@@ -76,11 +77,14 @@ As = Annotated[
     ),
 ]  # fmt: skip
 
+Explained = Annotated[
+    Path | None,
+    typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", show_default=False, callback=fetched),
+]
+
 
 def explain(
-    model: Annotated[
-        Path | None, typer.Argument(help="A model: its directory, or one file.", metavar="MODEL", show_default=False)
-    ] = None,
+    model: Explained = None,
     text: Annotated[
         str | None,
         typer.Argument(help="What to translate, continue or fill; a recording.", metavar="TEXT", show_default=False),

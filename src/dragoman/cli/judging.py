@@ -33,6 +33,7 @@ from dragoman.cli.options import (
     print_json,
     tell,
 )
+from dragoman.cli.packed import fetched
 
 if TYPE_CHECKING:
     from dragoman.ray import Cluster
@@ -58,7 +59,8 @@ _STDIN = "/dev/stdin"
 def evaluate(
     reference: Annotated[list[Path], typer.Option(help="Reference lines; repeatable.", metavar="FILE")],
     model: Annotated[
-        Path | None, typer.Argument(help="A run or model directory; none with --outputs.", metavar="[MODEL]")
+        Path | None,
+        typer.Argument(help="A run or model directory; none with --outputs.", metavar="[MODEL]", callback=fetched),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Source lines.", metavar="FILE")] = None,
     outputs: Outputs = None,

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dragoman.cli.options import Device, Engine, Precision, Threads, tell
+from dragoman.cli.packed import fetched
 
 
 def serve(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="Models: directories, or files.", metavar="MODEL", show_default=False),
+        typer.Argument(help="Models: directories, or files.", metavar="MODEL", show_default=False, callback=fetched),
     ] = None,
     adapters: Annotated[
         list[str] | None,

@@ -31,6 +31,7 @@ from dragoman.cli.options import (
     print_json,
     tell,
 )
+from dragoman.cli.packed import fetched
 from dragoman.pace import silent
 
 SourceAudio = Annotated[
@@ -77,7 +78,8 @@ def train(
     settings: Set = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and dropout.")] = None,
     init_from: Annotated[
-        str | None, typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR")
+        str | None,
+        typer.Option(help="Fine-tune: start from the weights of this run.", metavar="DIR", callback=fetched),
     ] = None,
     add_tokens: AddTokens = None,
     max_minutes: Annotated[

@@ -39,6 +39,13 @@ def on_disk(path: str | Path) -> Path:
                          hint="look at its name and at the network, or give a directory") from error  # fmt: skip
 
 
+def name_of(path: Path) -> str | None:
+    """Return the name, without its organisation, of a model in the hub's cache; None of any other directory."""
+    repository = path.parent.parent.name  # .../models--org--name/snapshots/REVISION
+    is_cached = path.parent.name == "snapshots" and repository.startswith("models--")
+    return repository.removeprefix("models--").partition("--")[2] if is_cached else None
+
+
 def check_name(name: str) -> None:
     """Refuse what is no name on a hub.
 

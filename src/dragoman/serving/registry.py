@@ -20,6 +20,7 @@ from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.models.description import WEIGHTS, read_config
+from dragoman.models.hub import name_of
 from dragoman.serving import routes
 from dragoman.serving.routes import UNKNOWN, Route
 from dragoman.serving.settings import ModelEntry, ServeSettings
@@ -343,6 +344,7 @@ async def try_reload(registry: Registry) -> None:
 
 
 def _free_name(path: Path, taken: Iterable[str]) -> str:
-    base = re.sub(r"[^\w.-]", "-", path.resolve().name.removesuffix(ENDING))[:60] or "model"
+    name = name_of(path) or path.resolve().name.removesuffix(ENDING)
+    base = re.sub(r"[^\w.-]", "-", name)[:60] or "model"
     names = (f"{base}-{number}" if number > 1 else base for number in count(1))
     return next(name for name in names if name not in taken)
