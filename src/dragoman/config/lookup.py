@@ -87,7 +87,7 @@ def settings(word: str = "") -> SettingList:
     if not found and told is None:
         near = near_names(name, [*SECTIONS, *(one.name for one in known)])
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`dragoman settings` lists all there are"
-        raise ConfigError("no setting has to do with this", found=word, hint=hint)
+        raise ConfigError("no setting matches this", found=word, hint=hint)
     return SettingList(wanted, found, told)
 
 

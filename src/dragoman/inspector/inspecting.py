@@ -183,7 +183,7 @@ def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float 
 def _check_length(length: int | None) -> None:
     if length is not None and length > MAX_PIECES:
         expected = f"a max_length of {MAX_PIECES} or less"
-        raise ConfigError("so long an output cannot be explained", expected=expected, found=length)
+        raise ConfigError("an output of this length cannot be explained", expected=expected, found=length)
 
 
 def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Inspection:

@@ -38,7 +38,7 @@ def layout_of(path: str) -> Layout:
             return layout
     known = [f".{layout}" for layout in LAYOUTS]
     expected = f"{', '.join(known[:-1])} or {known[-1]}, perhaps with {', '.join(COMPRESSED)}"
-    raise ConfigError("the suffix does not tell the layout", file=path, expected=expected)
+    raise ConfigError("the suffix does not tell the format", file=path, expected=expected)
 
 
 def read_pairs(path: str, form: PairFormat, *, on_bad_text: BadText, counts: ReadCounts) -> Iterator[Pair]:
