@@ -153,7 +153,7 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("NHead", "'NHead' is called 'model.num_heads' here"),
         ("d_modle", "did you mean 'model.d_model'?"),
         ("training.warmup_step", "did you mean 'training.warmup_steps'?"),
-        ("xyzzy", "`dragoman settings` lists all there are"),
+        ("xyzzy", "`dragoman settings` lists all settings"),
     ],
 )
 def test_unknown_names_are_answered(name: str, hint: str | None) -> None:

@@ -51,7 +51,7 @@ def _home_of(section: str, key: str) -> str | None:
 def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
     hint = answer_for(key, [one.dotted for one in all_settings() if one.section])
     if hint is None:
-        hint = "`dragoman settings` lists all there are"
+        hint = "`dragoman settings` lists all settings"
         with suppress(ConfigError):
             settings(key)
             hint = f"`dragoman settings {key}` lists what has to do with it"

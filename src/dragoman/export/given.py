@@ -124,7 +124,9 @@ def _without(directory: Path, config: ModelConfig, drop: Collection[str]) -> tup
     }
     for name in drop:
         if not has.get(name, False):
-            expected = ", ".join(one for one, there in has.items() if there) or "nothing: the model can be held whole"
+            expected = (
+                ", ".join(one for one, there in has.items() if there) or "nothing: the whole model can be represented"
+            )
             raise ConfigError("the model has nothing of this name to drop", file=directory, expected=expected,
                               found=name)  # fmt: skip
     kept = [name for name, there in has.items() if there and name not in drop]

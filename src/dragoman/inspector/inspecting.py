@@ -228,7 +228,7 @@ class _Translation:
         options = twin.options(changes)
         read = read_given(twin.tokenizers, question.text)
         if read.heard is not None and question.changes.convention is not None:
-            hint = "leave it out: those systems have no way of their own to hear"
+            hint = "leave it out: those systems do not read sounds"
             raise ConfigError("a convention is one of systems that read texts", hint=hint)
         mates = () if question.beside is None else (read_given(twin.tokenizers, question.beside),)
         prefix = question.prefix

@@ -86,7 +86,7 @@ def _lead(config: TrainConfig, *, resume: bool, quiet: bool, watch: Watch | None
         found, hint = f"the prepared data in {directory}", "give another out (--out)"
         raise ConfigError("a run needs a directory of its own", found=found, hint=hint)
     if resume and not given_files and not (directory / SETTINGS_FILE).exists():
-        hint = "look at out (--out), or give the files to begin with"
+        hint = "check out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
     if not (directory / SETTINGS_FILE).exists():
         if found := [name for name in (WEIGHTS, CARD) if (directory / name).exists()]:
