@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import dragoman
 from dragoman import Translator
+from dragoman.cli import make_app
 from dragoman.errors import ConfigError
 from dragoman.models import load_pretrained
+from dragoman.models.language_tokens import few_of
 from oracle.marian_directory import pieces_of, sentencepiece_model, texts
 
 pytest.importorskip("transformers")
@@ -52,31 +56,40 @@ def test_ids_and_scores_are_those_of_transformers(family: str, languages: tuple[
     model, vocabulary = make(tmp_path / "theirs", family, forced_end=family == "m2m")
     source, target = languages
     dragoman.import_model(tmp_path / "theirs", tmp_path / "ours", source_language=source, target_language=target)
-    first = next(code for code in CODES[family] if target in code)
     for engine in ("native", "module"):
         translator = Translator.from_pretrained(tmp_path / "ours", engine=engine, precision="float32")
-        tokenizer = translator.tokenizers.source
-        lines = texts(16, 9)
-        for beams in (1, 4):
-            for line, ours in zip(lines, translator.translate(lines, beam_size=beams), strict=True):
-                pieces = tokenizer.pieces(tokenizer.encode(line))
-                assert pieces[0] == next(code for code in CODES[family] if source in code)
-                ids = torch.tensor([[*(vocabulary[piece] for piece in pieces), 2]])
-                got = model.generate(
-                    ids, num_beams=beams, forced_bos_token_id=vocabulary[first], output_scores=True,
-                    return_dict_in_generate=True,
-                )  # fmt: skip
-                expected = got.sequences[0].tolist()[1:]
-                assert ours.tokens[0] == first
-                assert first not in ours.text
-                wrote = [vocabulary.get(token, -1) for token in ours.tokens]
-                unnamed = [place for place, one in enumerate(wrote) if one < 0]
-                expected = expected[: len(expected) - (expected[-1] == 2)]
-                assert len(wrote) == len(expected)
-                assert all(one == other for one, other in zip(wrote, expected, strict=True) if one >= 0)
-                assert all(expected[place] in (0, *range(len(vocabulary), len(vocabulary) + 3)) for place in unnamed)
-                if beams > 1:
-                    assert ours.score == pytest.approx(got.sequences_scores[0].item(), abs=2e-5)
+        [other] = [code.strip("_") for code in CODES[family] if code.strip("_") not in languages]
+        _compare(translator, {"target_language": other}, model, vocabulary, CODES[family], (source, other))
+        both = {"source_language": other, "target_language": source}  # as another pair, and the former one again
+        _compare(translator, both, model, vocabulary, CODES[family], (other, source))
+        _compare(translator, {}, model, vocabulary, CODES[family], languages)
+
+
+def _compare(translator, asked, model, vocabulary, codes, languages):
+    source, target = languages
+    first = next(code for code in codes if target in code)
+    tokenizer = translator.with_languages(asked.get("source_language")).tokenizers.source
+    lines = texts(5 if asked else 16, 9)
+    for beams in (1, 4):
+        for line, ours in zip(lines, translator.translate(lines, beam_size=beams, **asked), strict=True):
+            pieces = tokenizer.pieces(tokenizer.encode(line))
+            assert pieces[0] == next(code for code in codes if source in code)
+            ids = torch.tensor([[*(vocabulary[piece] for piece in pieces), 2]])
+            got = model.generate(
+                ids, num_beams=beams, forced_bos_token_id=vocabulary[first], output_scores=True,
+                return_dict_in_generate=True,
+            )  # fmt: skip
+            expected = got.sequences[0].tolist()[1:]
+            assert ours.tokens[0] == first
+            assert first not in ours.text
+            wrote = [vocabulary.get(token, -1) for token in ours.tokens]
+            unnamed = [place for place, one in enumerate(wrote) if one < 0]
+            expected = expected[: len(expected) - (expected[-1] == 2)]
+            assert len(wrote) == len(expected)
+            assert all(one == other for one, other in zip(wrote, expected, strict=True) if one >= 0)
+            assert all(expected[place] in (0, *range(len(vocabulary), len(vocabulary) + 3)) for place in unnamed)
+            if beams > 1:
+                assert ours.score == pytest.approx(got.sequences_scores[0].item(), abs=2e-5)
 
 
 def test_logits_are_the_same(tmp_path: Path) -> None:
@@ -106,3 +119,46 @@ def test_the_languages_are_asked_for(tmp_path: Path) -> None:
         dragoman.import_model(tmp_path / "theirs", tmp_path / "ours")
     with pytest.raises(ConfigError, match="no such target language"):
         dragoman.import_model(tmp_path / "theirs", tmp_path / "o", source_language="eng_Latn", target_language="deu")
+
+
+def test_other_languages_are_asked_for_by_a_call(tmp_path: Path) -> None:
+    make(tmp_path / "theirs", "nllb", forced_end=False)
+    ours = tmp_path / "ours"
+    dragoman.import_model(tmp_path / "theirs", ours, source_language="eng_Latn", target_language="zho_Hans")
+    line, translator = texts(1, 9)[0], Translator.from_pretrained(ours)
+    [asked] = translator.translate([line], target_language="fra_Latn", source_language="zho_Hans")
+    assert (asked.source_tokens[0], asked.tokens[0]) == ("zho_Hans", "fra_Latn")
+    assert dragoman.translate(ours, [line], target_language="fra_Latn", source_language="zho_Hans") == [asked]
+    opened = Translator.from_pretrained(ours, target_language="fra_Latn").with_languages("zho_Hans")
+    for one in (opened, copy.deepcopy(opened)):
+        assert one.translate([line]) == [asked]
+    assert translator.with_languages() is translator
+    assert opened.score([line], ["mi"])[0].tokens[0] == "fra_Latn"
+    words = [
+        "--target-language",
+        "fra_Latn",
+        "--source-language",
+        "zho_Hans",
+        "--json",
+        "--output",
+        str(tmp_path / "o"),
+    ]
+    assert CliRunner().invoke(make_app(), ["translate", str(ours), line, *words]).exit_code == 0
+    assert json.loads((tmp_path / "o").read_text())["score"] == pytest.approx(asked.score, abs=1e-6)
+
+
+def test_a_language_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    make(tmp_path / "theirs", "nllb", forced_end=False)
+    dragoman.import_model(
+        tmp_path / "theirs", tmp_path / "ours", source_language="eng_Latn", target_language="zho_Hans"
+    )
+    translator = Translator.from_pretrained(tmp_path / "ours")
+    for given in ({"target_language": "fr"}, {"target_language": "<mask>"}, {"target_language": ""}):
+        with pytest.raises(ConfigError, match=r"no such target language(.|\n)*fra_Latn"):
+            translator.translate(["mi"], **given)
+    with pytest.raises(ConfigError, match=r"no such source language(.|\n)*eng_Latn"):
+        translator.translate(["mi"], source_language="de")
+    many = few_of([f"{letter}{other}a" for letter in "abcd" for other in "abcdef"], "DA")
+    assert many.startswith("daa, ")
+    assert many.endswith("(24 in all)")
+    assert few_of(["deu_Latn", "fra_Latn"], "fr") == "fra_Latn, deu_Latn"

@@ -90,6 +90,26 @@ def test_a_target_language_is_put_before_each_text(tmp_path: Path) -> None:
     assert set((error.value.expected or "").split(", ")) == {"fra", "deu"}
 
 
+def test_a_call_asks_for_another_target_language_where_there_is_one(tmp_path: Path) -> None:
+    make_marian(tmp_path / "theirs", tags=True)
+    dragoman.import_model(tmp_path / "theirs", tmp_path / "ours", target_language="fra")
+    translator = Translator.from_pretrained(tmp_path / "ours")
+    for code in ("deu", ">>deu<<"):
+        [asked], [tagged] = translator.translate(["mi"], target_language=code), translator.translate([">>deu<<mi"])
+        assert (asked.source_tokens, asked.score) == (tagged.source_tokens, tagged.score)
+    with pytest.raises(ConfigError, match="no such target language"):
+        translator.translate(["mi"], target_language="spa")
+    with pytest.raises(ConfigError, match="the model has one source language"):
+        translator.translate(["mi"], source_language="eng")
+
+
+def test_a_model_for_one_pair_says_so(tmp_path: Path) -> None:
+    make_marian(tmp_path / "theirs")
+    dragoman.import_model(tmp_path / "theirs", tmp_path / "ours")
+    with pytest.raises(ConfigError, match="the model has one target language"):
+        Translator.from_pretrained(tmp_path / "ours").translate(["mi"], target_language="fra")
+
+
 @pytest.mark.parametrize("made", KINDS, indirect=True)
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_logits_are_the_same(made: tuple[Path, Path, Any], dtype: torch.dtype, most: float) -> None:

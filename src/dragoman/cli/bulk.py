@@ -49,6 +49,9 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
     if given["adapter"] is not None:
         hint = "dragoman merge makes one model of both"
         raise ConfigError("several workers cannot use adapters", found="--adapter", hint=hint)
+    if given["source_language"] is not None or given["target_language"] is not None:
+        hint = "import the model for these languages, or leave --workers and --ray out"
+        raise ConfigError("several workers translate the languages of the import", hint=hint)
     if given["on_bad_text"] == "replace":
         hint = "leave it out"
         raise ConfigError("several workers always leave bad lines empty", found="--on-bad-text replace", hint=hint)

@@ -58,6 +58,18 @@ Buffer = Annotated[
     int | None,
     typer.Option(help="Lines that wait for each other; 1 answers each at once.  [default: 2048]", min=1),
 ]
+Read = Annotated[
+    str | None,
+    typer.Option(
+        "--source-language", help="Of a model for many: one that it reads.  [default: of its import]", metavar="CODE"
+    ),
+]
+Written = Annotated[
+    str | None,
+    typer.Option(
+        "--target-language", help="Of a model for many: one that it writes.  [default: of its import]", metavar="CODE"
+    ),
+]
 Unknown = Annotated[
     Literal["forbid", "copy", "keep"] | None,
     typer.Option(
@@ -74,6 +86,8 @@ def translate(
     output: Output = None,
     ensemble: Ensemble = None,
     adapter: Adapter = None,
+    source_language: Read = None,
+    target_language: Written = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     nbest: Annotated[int | None, typer.Option(help="Print so many outputs each: line number, score, text.")] = None,
@@ -111,6 +125,7 @@ def translate(
         translate_in_parts(locals())
         return
     translator, options = _opened(adapter, model, ensemble, settings, named, **how, threads=threads)
+    translator = translator.with_languages(source_language, target_language)
     interactive = buffer is None and input_ is None and typed is None and sys.stdin.isatty()
     chunk, aligned = 1 if interactive else buffer or 2048, alignments or words
     sources = input_lines(input_, output, on_bad_text) if typed is None else iter(typed)
@@ -118,12 +133,10 @@ def translate(
     notes = Notes(options, translator.languages.source)
     shown = output is None and sys.stdout.isatty()
     results = _watched(begun(lines, output, input_), notes, live=interactive, short=shown or typed is not None)
+    form = {"n_best": nbest is not None, "scores": scores, "words": words, "as_json": as_json}
     with open_output(output) as stream:
         for number, result in results:
-            for line in format_translation(
-                result, number, n_best=nbest is not None, scores=scores, words=words, as_json=as_json
-            ):
-                stream.write(line + "\n")
+            stream.writelines(f"{line}\n" for line in format_translation(result, number, **form))
             if number % chunk == 0:
                 stream.flush()
 

@@ -1,4 +1,4 @@
-"""M2M100 and NLLB, as transformers saves them: models for many languages, of which a run directory has two.
+"""M2M100 and NLLB, as transformers saves them: models for many languages; a run directory has two by default.
 
 Norms stand before the sub-layers and end each stack; positions are fairseq's; a source begins with the token of its
 language, an output with that of its own, which is forced. Both share one table, and one SentencePiece model.
@@ -19,6 +19,7 @@ from dragoman.importing.taken import Taken
 from dragoman.importing.transformers import STACKS, read_sizes, take_layers
 from dragoman.importing.vocabularies import Order, need, tokens_of
 from dragoman.importing.weights import Given
+from dragoman.models.language_tokens import few_of
 from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.text.vocabulary import read_tokens
@@ -123,6 +124,6 @@ def _token_of(code: str | None, side: str, languages: list[str], directory: Path
         raise ConfigError(f"the model is for many languages: the {side} language is needed", file=directory, hint=hint)
     found = next((one for one in languages if code in (one, one.strip("_"))), None)
     if found is None:
-        known = ", ".join(one.strip("_") for one in languages)
+        known = few_of([one.strip("_") for one in languages], code)
         raise ConfigError(f"the model has no such {side} language", file=directory, expected=known, found=code)
     return found

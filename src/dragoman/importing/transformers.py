@@ -22,6 +22,7 @@ from dragoman.importing.tables import first_of, take_tables
 from dragoman.importing.taken import Taken
 from dragoman.importing.vocabularies import Order, need, tokens_of
 from dragoman.importing.weights import Given, Names, Sizes, take_stack
+from dragoman.models.language_tokens import few_of
 from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.text.vocabulary import read_tokens
@@ -151,7 +152,7 @@ def _marian_tokenizers(
     if target_language is not None:
         begin = [f">>{target_language.strip('<>')}<<"]
         if begin[0] not in marks:
-            known = ", ".join(mark[2:-2] for mark in marks) or "no tags: it writes one language"
+            known = few_of([mark[2:-2] for mark in marks], begin[0][2:]) or "no tags: it writes one language"
             raise ConfigError("the model has no such target language", file=file, expected=known, found=target_language)
     made = []
     for side, order in zip(("source", "target"), orders, strict=True):

@@ -62,6 +62,13 @@ class OpenedFiles:
                     found=found if path.exists() else "no file", hint=hint,
                 )  # fmt: skip
 
+    def opened_with(self, how: Mapping[str, Any]) -> OpenedFiles:
+        """Return the same files, opened with other arguments besides; None is as it was."""
+        made = object.__new__(OpenedFiles)
+        given = {name: one for name, one in how.items() if one is not None}
+        made.__dict__.update(self.__dict__, how={**self.how, **given})
+        return made
+
     def reopen(self, kind: type[Any]) -> Any:
         """Return a model of a class opened again, with its `from_pretrained`.
 

@@ -38,6 +38,8 @@ def translate(
     length_penalty: float | None = None,
     sampling: bool | None = None,
     prefix: str = "",
+    source_language: str | None = None,
+    target_language: str | None = None,
     alignments: bool = False,
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
@@ -54,6 +56,7 @@ def translate(
         length_penalty: alpha of the formula.
         sampling: draw instead of searching.
         prefix: what every output must begin with.
+        source_language, target_language: of a model for many languages others than those of its import.
         alignments: also tell which source piece each output piece looked at most.
         settings: any other of decoding by name, as `{"max_length": 50}`.
         device: auto, cpu, cuda or mps.
@@ -61,7 +64,7 @@ def translate(
         precision: auto, float32, int8 or bfloat16.
 
     Raises:
-        ConfigError: options are unknown or contradict each other.
+        ConfigError: options are unknown or contradict each other, or the model has no such language.
         DataError: the file cannot be read, or a text is no string.
         ModelError: there is no encoder-decoder, or it is damaged.
     """
@@ -69,6 +72,7 @@ def translate(
     if not isinstance(model, Translator):
         model = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
     model.tokenizers.check_reads()
+    model = model.with_languages(source_language, target_language)
     named = {"beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty, "sampling": sampling}
     options = model.options(decoding_changes(settings, named))
     return list(model.translate_lines(lines, options, prefix=prefix, alignments=alignments))

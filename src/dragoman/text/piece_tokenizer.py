@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -73,6 +74,13 @@ class PieceTokenizer(SpecialIds):
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    def beginning(self, marks: Sequence[str]) -> PieceTokenizer:
+        """Return the same tokenizer, whose texts begin with other marks."""
+        _ = self._processor  # read once for both
+        made = copy.copy(self)
+        made.begin, made._begin = tuple(marks), [self._tokens.index(mark) for mark in marks]
+        return made
 
     @cached_property
     def _processor(self) -> SentencePieceProcessor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from dragoman.config import DecodingConfig
@@ -160,6 +161,18 @@ class SearchPlan:
                     over[row] = end.value
         found = [over[row] for row in range(len(requests))]
         return Guarded([one.hypotheses for one in found], [one.again for one in found])
+
+    def run_all(self, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
+        """Yield what `run` returns for each batch; each on a thread of its own where there are batches enough."""
+        workers, threads = self.engine.workers(len(batches), self.options)
+        search = partial(self.run, threads=threads)
+        if workers == 1:
+            yield from map(search, batches)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(search, batches)
 
     def _answers(self, needs: dict[int, Need], threads: int | None) -> dict[int, Any]:
         """What each row needs, those with like needs together."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig
 from dragoman.errors import DataError
+from dragoman.given import check_series
 from dragoman.search.batches import BATCH_TOKENS, length_batches
 from dragoman.search.hypothesis import added_up, check_numbers
 from dragoman.search.outputs import PairScore
@@ -53,6 +54,18 @@ def score_targets(
             pieces = tuple(tokenizers.target.pieces(wanted[row]))
             found[row] = PairScore(named[row], targets[row], sum(values), pieces, tuple(values), other)
     return found
+
+
+def score_stream(
+    score: Callable[..., list[PairScore]], pairs: Iterable[tuple[Given, str] | None], chunk: int
+) -> Iterator[PairScore]:
+    """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
+    from dragoman.text.lines import chunks
+
+    for number, some in enumerate(chunks(check_series(pairs, "pairs"), chunk)):
+        known = [pair for pair in some if pair is not None]
+        found = iter(score([source for source, _ in known], [target for _, target in known], first=number * chunk))
+        yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
 
 
 def _log_probabilities(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,22 @@ from dragoman.audio.listing import Given
 from dragoman.config import DecodingConfig, Placement
 from dragoman.engines.forking import OneAtATime
 from dragoman.errors import ConfigError
-from dragoman.given import as_texts, check_series
+from dragoman.given import as_texts
 from dragoman.models.description import Languages
 from dragoman.models.hub import on_disk
+from dragoman.models.language_tokens import pair_for
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
-from dragoman.search.guard import Guarded
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.outputs import PairScore
-from dragoman.search.request import SearchRequest, changed_options
+from dragoman.search.request import changed_options
 from dragoman.text.tokenizer_pair import TokenizerPair
 from dragoman.translation.backend import Backend
 from dragoman.translation.checks import prefix_ids
 from dragoman.translation.opening import backend_of, open_model
 from dragoman.translation.plan import SearchPlan
 from dragoman.translation.results import Translation
-from dragoman.translation.scoring import score_targets
+from dragoman.translation.scoring import score_stream, score_targets
 from dragoman.translation.texts import AskedTexts, ask, tell
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ class Translator(Reopened):
         engine: str = "auto",
         precision: str = "auto",
         adapters: Mapping[str, str | Path] | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> Translator:
         """Load a run or model directory, or several that were trained with the same tokenizers, as an ensemble.
 
@@ -102,9 +103,10 @@ class Translator(Reopened):
             precision: auto, float32, int8 or bfloat16.
             adapters: directories of adapters over one model, or of runs that trained them, by the names that
                 `translate(adapter=...)` has for them; what they do not change they share with each other.
+            source_language, target_language: of a model for many languages others than those of its import.
 
         Raises:
-            ConfigError: adapters are given to an ensemble.
+            ConfigError: adapters are given to an ensemble, or the model has no such language.
             ModelError: a directory holds no encoder-decoder, is damaged, or has other tokenizers than the first; or an
                 adapter is of another base.
         """
@@ -118,7 +120,7 @@ class Translator(Reopened):
             placement = Placement(device, engine, precision)
             translator.adapters = open_adapters(paths, adapters, placement)
             found.files.how["adapters"] = {name: os.path.abspath(one) for name, one in adapters.items()}
-        return translator
+        return translator.with_languages(source_language, target_language)
 
     def with_adapter(self, name: str | None) -> Translator:
         """Return what translates with one of the adapters; None: without any.
@@ -130,6 +132,21 @@ class Translator(Reopened):
             there = ", ".join(self.adapters) or "none: from_pretrained(path, adapters={name: directory}) opens some"
             raise ConfigError("there is no such adapter", expected=there, found=repr(name))
         return self if name is None else self.adapters[name]
+
+    def with_languages(self, source: str | None = None, target: str | None = None) -> Translator:
+        """Return what translates other languages of a model for many, with the same weights; None: those it has.
+
+        Raises:
+            ConfigError: the model is for one pair of languages, or has no such language.
+        """
+        if source is None and target is None:
+            return self
+        asked = {"source": source, "target": target}
+        languages = self.languages.replace({side: None for side, code in asked.items() if code is not None})
+        made = Translator(self.backend, pair_for(self.tokenizers, asked, self.languages), self.decoding, languages)
+        made.adapters = {name: one.with_languages(source, target) for name, one in self.adapters.items()}
+        made.opened = self.opened and self.opened.opened_with({"source_language": source, "target_language": target})
+        return made
 
     def _details(self) -> Iterator[str]:
         source, target = self.languages.source, self.languages.target
@@ -194,21 +211,20 @@ class Translator(Reopened):
         alignments: bool = False,
         first: int = 0,
         adapter: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> list[Translation]:
         """Translate each text; results come in the order of the texts, and batch mates never change them.
 
-        An empty or blank text gives an empty translation. Options left at None are the model's own
-        (`DecodingConfig` describes each).
+        A blank text gives an empty translation. Options left at None are the model's own (see `DecodingConfig`).
 
         Args:
             texts: any number of strings: a list, a generator, a pandas Series, a NumPy array.
             beam_size: 1 is greedy search; at most 1024.
-            n_best: outputs per text, at most `beam_size` unless sampling; different ones, unless they are drawn, and
-                fewer where wider beams find no more.
+            n_best: outputs per text, at most `beam_size` unless sampling; different ones unless drawn, or fewer.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt", "power" or "reward".
-            min_length: tokens at least.
-            max_length: tokens at most; the source's length and more if None.
+            min_length, max_length: tokens at least and at most; the most follows from the source if None.
             no_repeat_ngram: no n-gram of this size twice; 0 is off.
             sampling: draw instead of searching.
             temperature: above 1 flattens, below 1 sharpens what is drawn from.
@@ -219,11 +235,12 @@ class Translator(Reopened):
             alignments: also tell which source piece each output piece looked at most.
             first: number of the first text in a longer series; text number and seed determine a draw.
             adapter: the name of one that was opened with the model.
+            source_language, target_language: of a model for many others than those of its import, such as `fra_Latn`.
 
         Raises:
             DataError: one text was given in place of a list, or one of them is no string.
             ConfigError: options contradict each other, there are not as many prefixes as texts, the target vocabulary
-                lacks a word of a prefix, or there is no such adapter.
+                lacks a word of a prefix, or there is no such adapter or language.
         """
         given = {
             "beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty,
@@ -232,7 +249,7 @@ class Translator(Reopened):
             "top_p": top_p, "sampling_seed": seed,
         }  # fmt: skip
         options = self.options({name: value for name, value in given.items() if value is not None})
-        model = self.with_adapter(adapter)
+        model = self.with_adapter(adapter).with_languages(source_language, target_language)
         return model.translate_with(texts, options, prefixes=prefixes, alignments=alignments, first=first)
 
     def options(self, changes: dict[str, Any]) -> DecodingConfig:
@@ -270,7 +287,7 @@ class Translator(Reopened):
         batches = list(length_batches(asked.widths, 1 if options.sampling else options.beam_size))
         requests = [[request for row in rows if (request := asked.requests[row]) is not None] for rows in batches]
         found: list[Sequence[Hypothesis] | None] = [None] * len(texts)
-        for rows, guarded in zip(batches, self._run(asked.plan, requests), strict=True):
+        for rows, guarded in zip(batches, asked.plan.run_all(requests), strict=True):
             for row, hypotheses in zip(rows, guarded.hypotheses, strict=True):
                 found[row] = hypotheses
         return self.tell(asked, found, alignments=alignments)
@@ -329,18 +346,6 @@ class Translator(Reopened):
                 self._scheduler = Scheduler(self)
             return self._scheduler
 
-    def _run(self, plan: SearchPlan, batches: Sequence[Sequence[SearchRequest]]) -> Iterator[Guarded]:
-        """What is found for each batch; each on a thread of its own where there are batches enough."""
-        workers, threads = self.backend.workers(len(batches), plan.options)
-        search = partial(plan.run, threads=threads)
-        if workers == 1:
-            yield from map(search, batches)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(search, batches)
-
     def translate_lines(
         self,
         lines: Iterable[Given],
@@ -388,12 +393,5 @@ class Translator(Reopened):
         return score_targets(self.backend, self.tokenizers, sources, targets, self.decoding)
 
     def score_pairs(self, pairs: Iterable[tuple[Given, str] | None], *, chunk: int = 2048) -> Iterator[PairScore]:
-        """Yield what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
-        from dragoman.text.lines import chunks
-
-        for number, some in enumerate(chunks(check_series(pairs, "pairs"), chunk)):
-            known = [pair for pair in some if pair is not None]
-            found = iter(
-                self.score([source for source, _ in known], [target for _, target in known], first=number * chunk)
-            )
-            yield from (PairScore.unscored("", "") if pair is None else next(found) for pair in some)
+        """Return what `score` returns for a stream of (source, target), in order, `chunk` at a time; of None, NaN."""
+        return score_stream(self.score, pairs, chunk)
