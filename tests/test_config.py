@@ -115,7 +115,7 @@ def test_a_base_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read") as caught:
         read_toml(write(tmp_path / "c.toml", 'base = "none.toml"\n'))
     assert caught.value.file == str(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="base names a file"):
+    with pytest.raises(ConfigError, match="base must name a file"):
         read_toml(write(tmp_path / "c.toml", "base = 3\n"))
 
 
@@ -153,7 +153,7 @@ def test_an_unset_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("NHead", "'NHead' is called 'model.num_heads' here"),
         ("d_modle", "did you mean 'model.d_model'?"),
         ("training.warmup_step", "did you mean 'training.warmup_steps'?"),
-        ("xyzzy", "`dragoman settings` lists all there are"),
+        ("xyzzy", "`dragoman settings` lists all settings"),
     ],
 )
 def test_unknown_names_are_answered(name: str, hint: str | None) -> None:
@@ -187,7 +187,7 @@ def test_no_name_is_in_two_sections() -> None:
     [
         ("[model]\nd_modle = 3\n", "unknown setting 'model.d_modle'", "did you mean 'model.d_model'?"),
         ("[model]\nseed = 3\n", "unknown setting 'model.seed'", "did you mean 'training.seed'?"),
-        ("d_model = 3\n", "d_model stands outside its section", "put it under [model]"),
+        ("d_model = 3\n", "d_model is outside its section", "put it under [model]"),
         ("[modle]\nd_model = 3\n", "there is no section 'modle'", "d_model is in [model]: model.d_model"),
     ],
 )

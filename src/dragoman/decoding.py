@@ -84,7 +84,7 @@ def _unpadded(row: list[int], pad: int) -> list[int]:
 
 
 def _warn(name: str, room: str, new: str) -> None:
-    message = f"dragoman.decoding.{name} is now dragoman.{room}.{new}; this name goes with version 0.3"
+    message = f"dragoman.decoding.{name} is now dragoman.{room}.{new}; this name will be removed in version 0.3"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 

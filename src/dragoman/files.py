@@ -209,7 +209,7 @@ def _open_append(path: Path) -> TextIO:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         raise SaveError("cannot write the file", file=path, expected="a regular file or none", found=error.strerror,
-                        hint="take it away, or give another directory") from error  # fmt: skip
+                        hint="remove it, or give another directory") from error  # fmt: skip
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise SaveError("cannot write the file", file=path, expected="a regular file or none")
@@ -224,7 +224,7 @@ def check_own_directory(path: Path) -> None:
     """
     if os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
         raise SaveError("cannot write into the directory", file=path, expected="a real directory or none",
-                        hint="take it away, or give another directory")  # fmt: skip
+                        hint="remove it, or give another directory")  # fmt: skip
 
 
 def check_filled(path: Path) -> None:

@@ -67,7 +67,7 @@ def check_lines(texts: Iterable[str], name: str = "texts") -> list[str]:
     lines = list(texts)
     for number, text in enumerate(lines):
         if "\n" in text:
-            hint = "split it, or put a blank for each \\n"
+            hint = "split it, or put a space for each \\n"
             raise DataError(f"{name}[{number}] is more than one line", found=_shown(text), hint=hint)
     return lines
 

@@ -44,7 +44,7 @@ def renamed_names(package: str, names: Mapping[str, str], until: str) -> Callabl
         """A public name by its former one."""
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        message = f"{package}.{name} is now {package}.{names[name]}; this name goes with version {until}"
+        message = f"{package}.{name} is now {package}.{names[name]}; this name will be removed in version {until}"
         warnings.warn(message, DeprecationWarning, stacklevel=3)
         return getattr(import_module(package), names[name])
 

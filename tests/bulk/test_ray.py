@@ -178,7 +178,8 @@ def test_what_cannot_be_is_refused_before_ray_starts(model, tmp_path, monkeypatc
     (tmp_path / "folder").mkdir()
     for given, output, words, told in (
         (table, "out", {}, "no such column"), (table, "out", {"columns": ("de", "id")}, "already"),
-        (table, "out.jsonl", {"columns": ("de", "en")}, "is not made into"), (broken, "out", {}, "not a Parquet file"),
+        (table, "out.jsonl", {"columns": ("de", "en")}, "cannot be converted to"),
+        (broken, "out", {}, "not a Parquet file"),
         (tmp_path / "folder", "out", {}, "no tables in it"), (lines, "out", {"scores": True}, "no column of scores"),
         (lines, "out", {"cluster": Cluster(workers=(3, 2))}, "so many workers"), (lines, "lines.txt", {}, "overwrite"),
         (lines, "out", {"cluster": Cluster(workers=0)}, "so many workers"),

@@ -123,7 +123,7 @@ def test_calls_that_cannot_be(verb: Verb, arguments: tuple[object, ...], message
         ((TEXT, "--stage", "memry"), ConfigError, "did you mean 'memory'"),
         ((TEXT, "--head", 2), ConfigError, "0 to 1, counted from 0"),
         ((TEXT, "--stage", "text", "--layer", 0), ConfigError, "text has no part in layer 0"),
-        ((TEXT, "--max-length", 257), ConfigError, "so long an output cannot be explained"),
+        ((TEXT, "--max-length", 257), ConfigError, "an output of this length cannot be explained"),
         (("\udcff",), DataError, "an argument is not text"),
         ((TEXT, "--target", "\udcff"), DataError, "an argument is not text"),
         ((TEXT, "--pictures", "x", "--format", "gif"), ConfigError, "gif"),

@@ -61,7 +61,7 @@ def test_a_directory_holds_the_record_and_the_numbers(verb: Verb, model: Path, t
     ("arguments", "kind", "message"),
     [
         ((" ", "--json"), DataError, "nothing to explain"),
-        ((TEXT, "--json", "--max-length", 257), ConfigError, "so long an output"),
+        ((TEXT, "--json", "--max-length", 257), ConfigError, "an output of this length"),
         ((TEXT, "--json", "--head-off", "decoder:1"), ConfigError, "no such head"),
     ],
 )

@@ -169,6 +169,6 @@ def test_an_unknown_section_is_answered(name: str, told: str | None) -> None:
 
 
 def test_what_is_unknown_altogether_is_sent_to_the_list() -> None:
-    assert hint("xyzzy") == "`dragoman settings` lists all there are"
+    assert hint("xyzzy") == "`dragoman settings` lists all settings"
     assert hint("momentum") == "`dragoman settings momentum` lists what has to do with it"
     assert answer_for("xyzzy", OURS) is None

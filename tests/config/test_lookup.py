@@ -48,7 +48,7 @@ def test_words_of_the_meaning_and_answers_are_found() -> None:
 def test_what_is_nowhere_is_refused_and_a_slip_answered() -> None:
     with pytest.raises(ConfigError) as caught:
         dragoman.settings("xyzzy")
-    assert caught.value.hint == "`dragoman settings` lists all there are"
+    assert caught.value.hint == "`dragoman settings` lists all settings"
     with pytest.raises(ConfigError) as caught:
         dragoman.settings("lerning_rate")
     assert caught.value.hint == "did you mean 'learning_rate'?"

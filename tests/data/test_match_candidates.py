@@ -114,5 +114,5 @@ def test_damage_is_named(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="do not fit the data"):
             MatchCandidates.load(path, made.match_candidates.matching, COUNT)
     path.write_bytes(b"no")
-    with pytest.raises(DataError, match="cannot read which pairs are alike"):
+    with pytest.raises(DataError, match="cannot read the stored fuzzy matches"):
         MatchCandidates.load(path, made.match_candidates.matching, COUNT)

@@ -31,7 +31,11 @@ def counted(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_only_a_transformer_has_is_refused(counted: Path, dragoman: Command, tmp_path: Path) -> None:
     for option, value in (("--engine", "packed"), ("--engine", "native"), ("--precision", "int8")):
-        refused(dragoman("complete", counted, "ba", option, value), "a Markov model has one way to be run", value)
+        refused(
+            dragoman("complete", counted, "ba", option, value),
+            "a Markov model runs with one engine and one precision only",
+            value,
+        )
     refused(dragoman("complete", counted, "ba", "--engine", "nonsense"), "no such engine", "nonsense")
     refused(dragoman("average", counted, "--last", 1, "--out", tmp_path / "mean"), "has no checkpoints to average")
 

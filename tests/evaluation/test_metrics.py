@@ -216,7 +216,7 @@ def test_a_metric_keeps_a_language_of_its_own() -> None:
         (Metric("blue"), "did you mean 'bleu'"),
         (Metric("bleu", tokenize="moses"), "no tokenizer 'moses'"),
         (Metric("bleu", "cn"), "its language is zh"),
-        (Metric("ter", "english"), "no code of a language"),
+        (Metric("ter", "english"), "not a language code"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_there_are_lines(metric: Metric, message: str) -> None:

@@ -80,5 +80,5 @@ def test_what_cannot_be_an_entry_is_refused(symbol):
 def test_a_symbol_named_twice_or_among_characters_is_refused():
     with pytest.raises(ConfigError, match="not a symbol"):
         pair(LINES, kind="word", symbols=("<bt>", "<bt>"))
-    with pytest.raises(ConfigError, match="no longer entries"):
+    with pytest.raises(ConfigError, match="a single character"):
         pair(LINES, kind="character", symbols=("<bt>",))

@@ -124,5 +124,5 @@ def test_a_vocabulary_of_pieces_is_not_extended(tmp_path):
     write_corpus(tmp_path)
     pieces = ("tokenizer.kind=bpe", "tokenizer.vocab_size=290", "max_steps=1")
     base = train(small_config(tmp_path, "pieces", *pieces), quiet=True)
-    with pytest.raises(ConfigError, match="a vocabulary of pieces lacks nothing"):
+    with pytest.raises(ConfigError, match="a subword vocabulary needs no new entries"):
         adapted(tmp_path, base, training={"extend_vocabulary": True})

@@ -55,7 +55,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, list[str]]], dict[str, object]], str]
     "two lines in one": (lambda c: {**c, "source": ["a\nb", *c["source"][1:]]}, r"source\[0\] is more than one line"),
     "a text too few": (lambda c: {**c, "target": c["target"][:-1]}, "target has another number of texts"),
     "no pair": (lambda c: {"pairs": [("a", "b"), ("a", "b", "c")]}, r"pairs\[1\] is no pair"),
-    "a half surrogate": (lambda c: {**c, "source": ["\ud800", *c["source"][1:]]}, "source holds what is no text"),
+    "a half surrogate": (lambda c: {**c, "source": ["\ud800", *c["source"][1:]]}, "source contains what is not text"),
     "a typo": (lambda c: {**c, "settings": {"max_stepz": 3}}, r"did you mean 'training.max_steps'"),
     "a typo in a section": (lambda c: {**c, "settings": {"model": {"d_modell": 3}}}, r"did you mean 'model.d_model'"),
     "another's name": (lambda c: {**c, "settings": {"hidden_size": 3}}, r"called 'model.d_model' here"),

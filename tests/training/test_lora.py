@@ -150,7 +150,7 @@ def test_a_run_goes_on_where_its_base_is_now_and_not_beside_another(tmp_path, ba
     config = lora_config(tmp_path, moved)
     train_until_killed(config, 4)
     shutil.move(moved, tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="is gone"):
+    with pytest.raises(ConfigError, match="is missing"):
         train(config, resume=True, quiet=True)
     other = lora_config(tmp_path, tmp_path / "run")
     with pytest.raises(ModelError, match="another base"):
@@ -228,7 +228,7 @@ def test_frozen_matrices_get_no_adapters(tmp_path, base):
 
 @pytest.mark.parametrize(("pattern", "near"), [("encodr", "encoder"), ("decoder.layer.0", "decoder.layers.0")])
 def test_what_is_not_there_cannot_be_frozen(tmp_path, base, pattern, near):
-    with pytest.raises(ConfigError, match=f"nothing of the model has such a name(.|\n)*{near}"):
+    with pytest.raises(ConfigError, match=f"no part of the model has such a name(.|\n)*{near}"):
         train(lora_config(tmp_path, base, "training.lora_rank=0", f"training.freeze={pattern}"), quiet=True)
     with pytest.raises(ConfigError, match="nothing is left to train"):
         train(lora_config(tmp_path, base, "training.lora_rank=0", "training.freeze=*"), quiet=True)

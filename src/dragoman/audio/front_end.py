@@ -133,12 +133,12 @@ class FrontEnd:
             raise DataError(error.message, file=path, expected=error.expected, found=error.found) from error
         mistakes: list[Mistake] = []
         if tree.pop("format", None) != FORMAT:
-            raise DataError("unknown format of sounds", file=path, expected=f"format {FORMAT}")
+            raise DataError("unknown format of the audio front end", file=path, expected=f"format {FORMAT}")
         found = convert(tree, cls, "", mistakes)
         if mistakes:
-            raise DataError("not how a model hears", file=path, found=mistakes[0])
+            raise DataError("not the description of an audio front end", file=path, found=mistakes[0])
         try:
             AudioConfig.from_dict(asdict(found))
         except ConfigError as error:
-            raise DataError("not how a model hears", file=path, found=error) from error
+            raise DataError("not the description of an audio front end", file=path, found=error) from error
         return found

@@ -100,7 +100,7 @@ def _opened(source: str | Path | bytes, file: str) -> io.BufferedIOBase:
         # Opening a pipe or a device could wait for ever.
         if not stat.S_ISREG(status.st_mode):
             found = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
-            raise DataError("this is no file of sound", file=file, expected=KINDS, found=found)
+            raise DataError("this is not an audio file", file=file, expected=KINDS, found=found)
         if not status.st_size:
             raise DataError("the file is empty", file=file, expected=KINDS)
         return open(source, "rb")
@@ -122,7 +122,7 @@ def _check_whole(data: io.BufferedIOBase, file: str) -> None:
             if len(chunk) < 8 or chunk[:4] == b"data":
                 if len(chunk) == 8 and size - at - 8 < length < UNKNOWN:
                     found = f"{size - at - 8:,} bytes of sound"
-                    raise DataError("the file has lost its end", file=file, expected=f"{length:,} bytes", found=found)
+                    raise DataError("the file is truncated", file=file, expected=f"{length:,} bytes", found=found)
                 break
             at += 8 + length + length % 2
     data.seek(0)
@@ -152,9 +152,7 @@ def _read(
         except (soundfile.LibsndfileError, RuntimeError, MemoryError) as error:
             raise DataError("the sound is damaged", file=file, found=error) from error
     if known and count < last - first:
-        raise DataError(
-            "the file has lost its end", file=file, expected=f"{last - first:,} samples", found=f"{count:,}"
-        )
+        raise DataError("the file is truncated", file=file, expected=f"{last - first:,} samples", found=f"{count:,}")
     if not count:
         raise DataError("the sound is empty", file=file, expected="at least one sample")
     return np.concatenate(blocks), rate
@@ -170,7 +168,9 @@ def check_installed() -> Any:
         import soundfile
     except (ImportError, OSError) as error:
         hint = "pip install 'dragoman[audio]'"
-        raise ConfigError("sounds are read by the package soundfile, which is not installed", hint=hint) from error
+        raise ConfigError(
+            "reading this sound needs the package soundfile, which is not installed", hint=hint
+        ) from error
     return soundfile
 
 

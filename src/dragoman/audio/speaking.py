@@ -47,7 +47,7 @@ class Voice:
     def __post_init__(self) -> None:
         for name, value, (low, high) in (("speed", self.speed, SPEEDS), ("pitch", self.pitch, PITCHES)):
             if not low <= value <= high:
-                raise DataError(f"no voice has such a {name}", expected=f"{low} to {high}", found=value)
+                raise DataError(f"the {name} is out of range for a voice", expected=f"{low} to {high}", found=value)
 
     def __str__(self) -> str:
         return f"{self.language}+{self.variant}" if self.variant else self.language
@@ -117,12 +117,12 @@ class Speaker:
                 answer = self._answer()
                 data = self._process.stdout.read(answer.get("bytes", 0))
             except (OSError, ValueError) as error:
-                raise DataError("the synthesiser has ended", found=error) from error
+                raise DataError("the speech synthesiser has stopped", found=error) from error
         if "error" in answer:
             raise DataError(f"the synthesiser: {answer['error']}", hint="voices are named as in espeak-ng: en-us, f2")
         samples = torch.from_numpy(np.frombuffer(data, dtype="<i2").astype(np.float32) / 32768)
         if not len(samples) or not samples.any():
-            raise DataError("nothing can be heard of this text", found=text)
+            raise DataError("speaking this text makes no sound", found=text)
         rate = sample_rate or self.sample_rate
         return Waveform(resample(samples, self.sample_rate, rate).clamp(-1, 1), rate)
 
@@ -130,7 +130,7 @@ class Speaker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise DataError("the synthesiser has ended")
+            raise DataError("the speech synthesiser has stopped")
         return json.loads(line)
 
 

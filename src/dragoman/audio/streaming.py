@@ -79,7 +79,7 @@ def read_stream(stream: Bytes, *, rate: int | None = None) -> Iterator[Waveform]
     elif rate is not None:
         yield from _blocks(stream, _Form(rate, 1, 16), begin, None)
     elif begin:
-        raise DataError("this is no stream of sound", file=NAME, expected=EXPECTED)
+        raise DataError("this is not an audio stream", file=NAME, expected=EXPECTED)
 
 
 class Pieces:
@@ -153,7 +153,7 @@ def _header(stream: Bytes) -> tuple[_Form, int | None]:
     while True:
         head = _exactly(stream, 8)
         if len(head) < 8:
-            raise DataError("the header of the sound has lost its end", file=NAME)
+            raise DataError("the header of the sound is truncated", file=NAME)
         kind, size = head[:4], int.from_bytes(head[4:], "little")
         if kind == b"data":
             if form is None:

@@ -146,7 +146,9 @@ def _layout(
     made = tables.check_layout(read, output)
     name, target = columns if read != tables.TEXT else (tables.LINE, columns[1])
     if made == tables.TEXT and scores:
-        raise ConfigError("lines have no column of scores", found="scores", hint="give an --output that ends in .jsonl")
+        raise ConfigError(
+            "an output of lines has no column of scores", found="scores", hint="give an --output that ends in .jsonl"
+        )
     tables.check_columns(files, read, name, [target, "problem", *(["score"] if scores else [])])
     return name, target, made
 

@@ -164,7 +164,7 @@ def _check_same(plan: Mapping[str, Any], found: Mapping[str, Any], file: Path) -
         if isinstance(asked, Mapping) and isinstance(made, Mapping):
             _check_same(asked, made, file)
         raise ConfigError(
-            f"these are parts of something else: {_CHANGED.get(key, f'{key} differs')}",
+            f"these parts belong to other work: {_CHANGED.get(key, f'{key} differs')}",
             file=file, expected=None if key in _CHANGED else json_text(asked),
             found=None if key in _CHANGED else json_text(made),
             hint="give another --output, or remove this folder",

@@ -133,7 +133,7 @@ def check_places(source: Path, output: Path, workers: int | None, part_lines: in
         raise ConfigError("the output would overwrite the input", file=output, hint="give another --output")
     if output.exists() and output.is_dir() == bool(output.suffix):
         raise ConfigError(
-            "the output is of the other kind already", file=output,
+            "the output exists already, and is of another kind", file=output,
             expected="a file if its name has a suffix, else a folder of parts",
             found="a folder" if output.suffix else "a file", hint="give another --output",
         )  # fmt: skip

@@ -41,7 +41,7 @@ def check_layout(source: str, output: Path) -> str:
     kind = kind_of(output) if output.suffix else source
     if kind not in _LAYOUTS[source]:
         expected = "a folder, or " + " or ".join(_LAYOUTS[source])
-        raise ConfigError(f"{source} is not made into {kind}", file=output, expected=expected)
+        raise ConfigError(f"{source} cannot be converted to {kind}", file=output, expected=expected)
     return kind
 
 

@@ -36,7 +36,7 @@ class PairScorer:
         forward, backward = (Translator.from_pretrained(run, device=device, engine="module") for run in runs)
         for run, model in zip(runs, (forward, backward), strict=True):
             if model.tokenizers.sound is not None:
-                raise ModelError("a model that listens cannot score pairs of texts", file=run)
+                raise ModelError("a speech model cannot score pairs of texts", file=run)
         return cls(forward, backward)
 
     def scores(self, pairs: Sequence[Pair]) -> np.ndarray:

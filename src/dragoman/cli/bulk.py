@@ -45,16 +45,16 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
         raise ConfigError("several workers translate a file into files", hint=hint)
     one_line_each = {"TEXT": "text", "--nbest": "nbest", "--alignments": "alignments", "--word-alignments": "words"}
     if found := [flag for flag, name in one_line_each.items() if given[name]]:
-        raise ConfigError("several workers print one line for each", found=", ".join(found), hint="leave it out")
+        raise ConfigError("several workers write one line for each source", found=", ".join(found), hint="leave it out")
     if given["adapter"] is not None:
         hint = "dragoman merge makes one model of both"
-        raise ConfigError("several workers open models without adapters", found="--adapter", hint=hint)
+        raise ConfigError("several workers cannot use adapters", found="--adapter", hint=hint)
     if given["source_language"] is not None or given["target_language"] is not None:
         hint = "import the model for these languages, or leave --workers and --ray out"
         raise ConfigError("several workers translate the languages of the import", hint=hint)
     if given["on_bad_text"] == "replace":
         hint = "leave it out"
-        raise ConfigError("several workers leave bad lines empty", found="--on-bad-text replace", hint=hint)
+        raise ConfigError("several workers always leave bad lines empty", found="--on-bad-text replace", hint=hint)
     _tell_result(_by_processes(given) if given["ray"] is None else _by_ray(given))
 
 
@@ -65,10 +65,10 @@ def _by_processes(given: Mapping[str, Any]) -> BulkResult:
 
     if given["columns"] is not None or kind_of(given["input_"]) == ".parquet":
         hint = "give --ray local too, or a file of lines without --columns"
-        raise ConfigError("columns of tables are translated by Ray", file=given["input_"], hint=hint)
+        raise ConfigError("columns of tables are translated by Ray only", file=given["input_"], hint=hint)
     fewest, most = workers_of(given["workers"])
     if fewest != most:
-        raise ConfigError("only Ray chooses the number of workers", found=given["workers"], hint="give one number")
+        raise ConfigError("a range of workers needs --ray", found=given["workers"], hint="give one number")
     return translate_file(workers=most, columns={"scores": given["scores"], "as_json": given["as_json"]},
                           threads=given["threads"] or 1, **_common(given))  # fmt: skip
 
@@ -80,12 +80,12 @@ def _by_ray(given: Mapping[str, Any]) -> BulkResult:
 
     if given["as_json"]:
         hint = "give an --output whose name ends in .jsonl"
-        raise ConfigError("Ray writes lines or tables", found="--json", hint=hint)
+        raise ConfigError("--ray writes lines or tables", found="--json", hint=hint)
     try:
         columns = read_columns(given["columns"] or "source=text,target=translation")
     except ValueError:
         expected = "source=NAME,target=NAME"
-        raise ConfigError("--columns names two columns", expected=expected, found=given["columns"]) from None
+        raise ConfigError("--columns must name two columns", expected=expected, found=given["columns"]) from None
     cluster = cluster_of(given["ray"], given["workers"], given["threads"])
     return translate_file(cluster=cluster, columns=columns, scores=given["scores"], **_common(given))
 
@@ -140,7 +140,7 @@ def check_alone(ray: str | None, workers: str | None) -> None:
     from dragoman.errors import ConfigError
 
     if ray is None and workers is not None:
-        raise ConfigError("workers are of Ray here", found="--workers", hint="give --ray local too, or leave it out")
+        raise ConfigError("--workers needs --ray here", found="--workers", hint="give --ray local too, or leave it out")
 
 
 def check_ray(given: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def check_ray(given: Mapping[str, Any]) -> None:
     from dragoman.errors import ConfigError
 
     if found := [option for option, value in given.items() if value]:
-        raise ConfigError("this does not go with --ray", found=", ".join(found), hint="leave it out")
+        raise ConfigError("this cannot be combined with --ray", found=", ".join(found), hint="leave it out")
 
 
 def whole(path: Path | None, option: str) -> Path:

@@ -222,7 +222,7 @@ def _check_no_search(chosen: Mapping[str, object]) -> None:
     from dragoman.errors import ConfigError
 
     if found := [f"--{name.replace('_', '-')}" for name, value in chosen.items() if value not in (None, [], "auto")]:
-        raise ConfigError("no model is run that this could be for", found=f"--outputs and {', '.join(found)}")
+        raise ConfigError("without a model, this option has no effect", found=f"--outputs and {', '.join(found)}")
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

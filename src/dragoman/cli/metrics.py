@@ -39,10 +39,10 @@ def metrics_of(given: Sequence[str], language: str | None, lowercase: bool, toke
     names = list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
     cut = [name for name in names if name in ("auto", "bleu")]
     if names and tokenize is not None and not cut:
-        raise ConfigError("no metric is asked for that uses a tokenizer", expected="bleu", found="--tokenize")
+        raise ConfigError("none of the metrics uses a tokenizer", expected="bleu", found="--tokenize")
     if names and language is not None and not cut and "ter" not in names:
         found = f"--language and {', '.join(names)}"
-        raise ConfigError("no metric is asked for that depends on the language", expected="bleu or ter", found=found)
+        raise ConfigError("none of the metrics depends on the language", expected="bleu or ter", found=found)
     return [Metric(name, language, lowercase, tokenize if name in cut else None) for name in names]
 
 
@@ -57,5 +57,5 @@ def metric_of(given: Sequence[str] | None, language: str | None, lowercase: bool
     named = metrics_of(given or ["auto"], language, lowercase, tokenize)
     if len(named) != 1:
         found = ", ".join(one.name for one in named) or "none"
-        raise ConfigError("one metric is what outputs are judged by here", expected="--metric once", found=found)
+        raise ConfigError("outputs are judged by a single metric here", expected="--metric once", found=found)
     return named[0]

@@ -29,7 +29,7 @@ def opened(context: Any, given: Any) -> Any:
 
     if context.info_name in _WRITERS:
         hint = f"unpack it: dragoman bundle {given} --out DIR"
-        raise ConfigError("a packed model is not written to", file=given, expected="a directory", hint=hint)
+        raise ConfigError("a packed model cannot be changed", file=given, expected="a directory", hint=hint)
     return unpacked(given)
 
 

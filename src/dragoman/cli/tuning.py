@@ -222,7 +222,7 @@ def _check_tag(tag: str) -> None:
     from dragoman.errors import ConfigError
 
     if any(separator in tag for separator in "\t\n\r"):
-        raise ConfigError("a tag is a word before each source", expected="no TAB, no end of a line", found=repr(tag))
+        raise ConfigError("this cannot be a tag", expected="no TAB, no end of a line", found=repr(tag))
 
 
 def _layout(path: Path) -> Callable[[str, str], str]:
@@ -238,7 +238,7 @@ def _layout(path: Path) -> Callable[[str, str], str]:
         return "{}\t{}".format
     if path.suffix == ".jsonl":
         return lambda source, target: json_text({"source": source, "target": target})
-    raise ConfigError("the suffix does not tell the layout", file=path, expected=".tsv or .jsonl")
+    raise ConfigError("the suffix does not tell the format", file=path, expected=".tsv or .jsonl")
 
 
 def _listed(text: str | None, kind: Callable[[str], T], option: str) -> list[T]:

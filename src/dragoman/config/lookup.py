@@ -86,8 +86,8 @@ def settings(word: str = "") -> SettingList:
     found = named or renamed or tuple(one for one in known if all(_tells_of(one, part) for part in wanted.split()))
     if not found and told is None:
         near = near_names(name, [*SECTIONS, *(one.name for one in known)])
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`dragoman settings` lists all there are"
-        raise ConfigError("no setting has to do with this", found=word, hint=hint)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`dragoman settings` lists all settings"
+        raise ConfigError("no setting matches this", found=word, hint=hint)
     return SettingList(wanted, found, told)
 
 

@@ -51,7 +51,7 @@ def _home_of(section: str, key: str) -> str | None:
 def _unknown(key: str, shown: str, file: str | Path | None) -> ConfigError:
     hint = answer_for(key, [one.dotted for one in all_settings() if one.section])
     if hint is None:
-        hint = "`dragoman settings` lists all there are"
+        hint = "`dragoman settings` lists all settings"
         with suppress(ConfigError):
             settings(key)
             hint = f"`dragoman settings {key}` lists what has to do with it"
@@ -124,7 +124,7 @@ def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
         raise ConfigError("not a TOML file", file=path, found=error) from error
     base = tree.pop("base", None)
     if not isinstance(base, str | None):
-        raise ConfigError("base names a file", file=path, expected="text", found=base)
+        raise ConfigError("base must name a file", file=path, expected="text", found=base)
     _check_names(tree, path)
     if isinstance(tree.get("data"), dict):
         tree["data"] = {key: _expanded(value, path) for key, value in tree["data"].items()}
@@ -143,7 +143,7 @@ def _check_names(tree: Mapping[str, Any], path: Path) -> None:
                 find_setting(f"{name}.{key}", file=path)
         elif name != "out":
             section, _ = find_setting(name, file=path)
-            raise ConfigError(f"{name} stands outside its section", file=path, hint=f"put it under [{section}]")
+            raise ConfigError(f"{name} is outside its section", file=path, hint=f"put it under [{section}]")
 
 
 def _expanded(value: Any, path: str | Path) -> Any:

@@ -356,10 +356,10 @@ class TrainingConfig(Section, section="training", content=frozenset({"run"}), fa
         if self.sharding == "none":
             return
         if self.lora_rank:
-            raise ValueError('sharding = "full" spreads what is trained, which of adapters is little: set it to "none"')
+            raise ValueError('sharding = "full" shards what is trained, which is little for adapters: set it to "none"')
         if self.compile:
             raise ValueError(
-                'sharding = "full" gathers weights layer by layer, which is not compiled: set compile = false'
+                'sharding = "full" gathers weights layer by layer, which cannot be compiled: set compile = false'
             )
         if self.average_last > 1:
             raise ValueError('average_last needs whole weights, which sharding = "full" has not: leave it out, and '

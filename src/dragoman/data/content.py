@@ -34,7 +34,7 @@ def check_settings(directory: Path, config: TrainConfig) -> None:
                 differing.append(f"{section}.{key}: {made_with} for the data, {given[key]!r} now")
     if differing:
         found, hint = "; ".join(differing), "leave them out, or prepare the files again with them"
-        raise ConfigError("the data are prepared with other settings", file=directory, found=found, hint=hint)
+        raise ConfigError("the data were prepared with other settings", file=directory, found=found, hint=hint)
 
 
 def data_key(

@@ -144,7 +144,9 @@ class Corpora:
                               hint="leave it out, or give pairs")  # fmt: skip
         if given and had is None and not tokenizers.joint:
             hint = "set data.fuzzy_matches = 0, or start from nothing"
-            raise ConfigError("a model of two vocabularies cannot begin to read fuzzy matches", found=count, hint=hint)
+            raise ConfigError(
+                "a model with two vocabularies cannot begin to read fuzzy matches", found=count, hint=hint
+            )
         plain = tokenizers.without_matches()
         pairs = encode_pairs(kept, plain, data, Counts(unit=self.unit))
         found = plain.with_matches(

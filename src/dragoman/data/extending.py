@@ -28,13 +28,13 @@ def extend_tokenizers(tokenizers: TokenizerPair, config: TrainConfig, report: Ca
     source, target = tokenizers.source, tokenizers.target
     hint = "leave training.extend_vocabulary out"
     if config.data.prepared is not None:
-        raise ConfigError("prepared data have the ids of one vocabulary", hint=f"{hint}, or give the files")
+        raise ConfigError("prepared data have the ids of a fixed vocabulary", hint=f"{hint}, or give the files")
     if tokenizers.matching is not None:
         raise ConfigError("a vocabulary with fuzzy matches cannot be extended", hint=hint)
     if not (isinstance(source, Vocabulary) and isinstance(target, Vocabulary)):
         kinds = " and ".join(dict.fromkeys((source.kind, target.kind)))
         raise ConfigError(
-            "a vocabulary of pieces lacks nothing: it spells new words in the pieces that it has",
+            "a subword vocabulary needs no new entries: it splits new words into known pieces",
             expected="word or character vocabularies", found=kinds, hint=hint,
         )  # fmt: skip
     corpora = Corpora.open(config)

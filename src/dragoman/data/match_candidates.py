@@ -76,10 +76,10 @@ class MatchCandidates:
             with opened(path) as file:
                 nearest = np.load(io.BytesIO(file.read()), allow_pickle=False)
         except (OSError, ModelError, ValueError, EOFError) as error:
-            raise DataError("cannot read which pairs are alike", file=path, found=error) from error
+            raise DataError("cannot read the stored fuzzy matches", file=path, found=error) from error
         sound = nearest.dtype == np.int32 and nearest.shape == (pairs, candidate_count(matching))
         if not sound or nearest.min(initial=0) < _NONE or nearest.max(initial=_NONE) >= len(matching.index.sources):
-            raise DataError("the numbers of pairs that are alike do not fit the data", file=path)
+            raise DataError("the stored fuzzy matches do not fit the data", file=path)
         return cls(matching, nearest)
 
 

@@ -50,7 +50,7 @@ def shares_of(data: DataConfig, sizes: Sequence[int] | None) -> np.ndarray | Non
     if not data.weights and data.mixing_temperature is None:
         return None
     if sizes is None:
-        raise DataError("these prepared data do not tell how large each corpus is", hint="prepare them again")
+        raise DataError("these prepared data do not record the size of each corpus", hint="prepare them again")
     counts = np.asarray(sizes, dtype=np.float64)
     if data.mixing_temperature is not None:
         weights = np.where(counts > 0, np.maximum(counts, 1) ** (1 / data.mixing_temperature), 0.0)

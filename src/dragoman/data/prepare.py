@@ -191,9 +191,11 @@ def prepare(
                 report(f"data: {directory} is up to date: {prepared.counts['train']}")
                 return replace(prepared, hashes=hashes, languages=languages_of(config))
     elif directory.exists() and any(directory.iterdir()):
-        raise DataError("the directory holds something else than prepared data", file=directory, hint="choose another")
+        raise DataError(
+            "the directory contains something else, not prepared data", file=directory, hint="choose another"
+        )
     if directory.resolve() == Path.cwd():
-        raise DataError("prepared data want a directory of their own", found="the current one", hint="give another")
+        raise DataError("prepared data need a directory of their own", found="the current one", hint="give another")
     remove_orphans(directory)
     _make(directory, config, corpora, tokenizers, {"key": key, "hashes": hashes}, report)
     return Prepared.open(directory, verify=False)

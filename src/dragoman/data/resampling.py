@@ -107,7 +107,7 @@ def _samplers(data: Prepared, settings: TrainingConfig) -> Iterator[_Sampler]:
             raise ConfigError(f"{key} is for {kind} tokenizers", found=kinds, hint=hint)
         if 0 in found and data.tokenizers.matching is not None:
             hint = "set training.sampled_sides = target"
-            raise ConfigError("sources with fuzzy matches are not cut anew in each epoch", found=key, hint=hint)
+            raise ConfigError("sources with fuzzy matches are not segmented anew in each epoch", found=key, hint=hint)
         for side in found:
             tokenizer = tokenizers[side]
             if not isinstance(tokenizer, (SentencePieceTokenizer, PieceTokenizer)):

@@ -90,7 +90,7 @@ class ShardedStore(TokenStore):
             ConfigError: always.
         """
         found, hint = f"{len(self):,} pairs", "leave training.bpe_dropout and training.unigram_alpha out"
-        raise ConfigError("a corpus in shards is not cut anew in each epoch", found=found, hint=hint)
+        raise ConfigError("a corpus in shards is not segmented anew in each epoch", found=found, hint=hint)
 
 
 def shard_path(directory: Path, number: int) -> Path:

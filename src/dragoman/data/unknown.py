@@ -85,7 +85,7 @@ def _told(
                 f"every {side} token of {part} is unknown to {of}",
                 expected="text in the language, script and units (words, characters) that the vocabulary is of",
                 found=f"{found.tokens:,} tokens, all <unk>",
-                hint="look whether the sides are exchanged, or train from nothing with a vocabulary of these texts",
+                hint="check whether the sides are exchanged, or train from nothing with a vocabulary of these texts",
             )
         if found.unknown:
             begins = "warning: " if share >= MANY_UNKNOWN else ""

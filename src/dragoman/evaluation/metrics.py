@@ -192,10 +192,10 @@ def _check_language(metric: Metric) -> None:
         return
     expected = "two or three letters (ISO 639) such as de, zh or zh-CN"
     known = ", ".join((*_TOKENIZERS, *_UNSPACED))
-    hint = f"only {known} change how {metric.name} cuts words: any other code will do for the rest, or none"
+    hint = f"only {known} change how {metric.name} splits words: any other code will do for the rest, or none"
     if meant:
         hint = f"{primary} is a country; its language is {meant}"
-    raise ConfigError("this is no code of a language", expected=expected, found=repr(code), hint=hint)
+    raise ConfigError("this is not a language code", expected=expected, found=repr(code), hint=hint)
 
 
 def ignore_case(metrics: Sequence[Metric]) -> bool:

@@ -136,7 +136,7 @@ def _texts(given: Given, file: str | Path | None) -> tuple[list[str] | None, lis
     if file is not None:
         found = [text for text in read_texts(Path(file)) if text.strip()][:LINES]
         if not found:
-            raise DataError("there is no line to check with", file=file)
+            raise DataError("there is no line to check the export with", file=file)
         return found, None, f"lines of {file}"
     for name, other in _HELD_OUT:
         paths = given.directory / name, given.directory / other

@@ -131,5 +131,5 @@ def _way(to: str, out: Path, quantization: str) -> _Way:
         expected = ", ".join(way.quantizations)
         raise ConfigError(f"unknown quantization for {to}", expected=expected, found=quantization)
     if to == "argos" and (out.suffix != for_argos.ENDING or out.is_dir()):
-        raise ConfigError("a package is one file", expected=f"--out NAME{for_argos.ENDING}", found=out)
+        raise ConfigError("an Argos package is a single file", expected=f"--out NAME{for_argos.ENDING}", found=out)
     return way

@@ -30,7 +30,7 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
     source, target = given.languages.source, given.languages.target
     if not (source and target):
         hint = 'write them into config.json of the model: "languages": {"source": "de", "target": "en"}'
-        raise ConfigError("the languages of the model are not known, by which Argos Translate finds it",
+        raise ConfigError("the model does not name its languages, by which Argos Translate finds it",
                           file=given.directory, hint=hint)  # fmt: skip
     folder = directory / root(given)
     (folder / "model").mkdir(parents=True)

@@ -94,7 +94,9 @@ def _specs() -> Any:
         from ctranslate2 import specs
     except ImportError as error:
         hint = "pip install 'dragoman[interop]', or pip install ctranslate2"
-        raise ConfigError("ctranslate2 is not installed, which writes its own format", hint=hint) from error
+        raise ConfigError(
+            "exporting to CTranslate2 needs the package ctranslate2, which is not installed", hint=hint
+        ) from error
     return specs
 
 

@@ -47,7 +47,7 @@ def check(given: Given) -> None:
         reasons.append(f"norms with another epsilon than {_EPSILON}")
     if blueprint.source.scale != blueprint.target.scale or blueprint.target.scale not in (1.0, shape.d_model**0.5):
         reasons.append("embeddings that are multiplied by something else than the root of d_model")
-    hint = "`--to ctranslate2` holds pre-norm, rotary and relative positions; --set model.norm=post trains what fits"
+    hint = "`--to ctranslate2` supports pre-norm, rotary and relative positions; --set model.norm=post trains what fits"
     refuse(given, NAME, reasons, hint)
 
 

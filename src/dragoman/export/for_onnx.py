@@ -44,7 +44,7 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
         import onnx  # noqa: F401
     except ImportError as error:
         hint = "pip install 'dragoman[interop]', or pip install onnx"
-        raise ConfigError("onnx is not installed, which graphs are made with", hint=hint) from error
+        raise ConfigError("exporting to ONNX needs the package onnx, which is not installed", hint=hint) from error
     folder = directory / "onnx"
     folder.mkdir()
     for name, data in (("encoder_model", encoder_model(given)), ("decoder_model_merged", decoder_model(given))):
@@ -69,7 +69,7 @@ def _quantize(path: Path, out: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic  # pyrefly: ignore[missing-import]
     except ImportError as error:
         hint = "pip install 'dragoman[interop]', or pip install onnxruntime"
-        raise ConfigError("onnxruntime is not installed, which makes graphs in int8", hint=hint) from error
+        raise ConfigError("graphs in int8 need the package onnxruntime, which is not installed", hint=hint) from error
     logging.getLogger().disabled, before = True, logging.getLogger().disabled  # it advises to prepare the graph
     try:
         quantize_dynamic(path, out, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"])

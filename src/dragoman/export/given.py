@@ -102,7 +102,7 @@ def open_given(directory: str | Path, drop: Collection[str] = (), license_name: 
     tokenizers = load_tokenizers(directory, config).without_matches()
     if tokenizers.sound is not None:
         hint = "`dragoman bundle` copies any model"
-        raise ModelError("models that listen are not exported", file=directory, found=tokenizers.sound, hint=hint)
+        raise ModelError("speech models cannot be exported", file=directory, found=tokenizers.sound, hint=hint)
     found = load_pretrained(directory)
     model = found.model
     assert isinstance(model, Transformer)
@@ -124,14 +124,18 @@ def _without(directory: Path, config: ModelConfig, drop: Collection[str]) -> tup
     }
     for name in drop:
         if not has.get(name, False):
-            expected = ", ".join(one for one, there in has.items() if there) or "nothing: the model can be held whole"
+            expected = (
+                ", ".join(one for one, there in has.items() if there) or "nothing: the whole model can be represented"
+            )
             raise ConfigError("the model has nothing of this name to drop", file=directory, expected=expected,
                               found=name)  # fmt: skip
     kept = [name for name, there in has.items() if there and name not in drop]
     if kept:
         found = "; ".join(f"{name} ({EXTRAS[name]})" for name in kept)
         hint = f"{' '.join(f'--drop {name}' for name in kept)} leaves it out, and shows what that costs"
-        raise ConfigError("the model has more than other programs can hold", file=directory, found=found, hint=hint)
+        raise ConfigError(
+            "the model has parts that other programs do not support", file=directory, found=found, hint=hint
+        )
     return tuple(name for name in EXTRAS if name in drop)
 
 
@@ -142,7 +146,7 @@ def refuse(given: Given, program: str, reasons: Sequence[str], hint: str | None 
         ConfigError: there are reasons; says all of them.
     """
     if reasons:
-        raise ConfigError(f"{program} cannot hold this model", file=given.directory, found="; ".join(reasons),
+        raise ConfigError(f"{program} cannot represent this model", file=given.directory, found="; ".join(reasons),
                           hint=hint)  # fmt: skip
 
 

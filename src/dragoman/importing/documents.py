@@ -45,7 +45,7 @@ def parse_yaml(data: bytes, path: Path) -> dict[str, Any]:
         found = _loaded(Plain(data.decode("utf-8")))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:
         told = str(error).partition("\n")[0]
-        raise ModelError("not YAML that can be taken", file=path, found=told) from error
+        raise ModelError("this YAML cannot be read", file=path, found=told) from error
     if not isinstance(found, dict):
         raise ModelError("no settings in this YAML", file=path, found=type(found).__name__)
     return {str(key): value for key, value in found.items()}

@@ -86,7 +86,7 @@ def import_model(
         from dragoman.importing.founding import import_founding
 
         if source_language is not None or target_language is not None:
-            raise ConfigError("a model of a founding system has its languages", hint="leave the languages out")
+            raise ConfigError("a model of this system has no languages to choose", hint="leave the languages out")
         paths = tuple(None if one is None else Path(one) for one in (vocabulary, target_vocabulary))
         numbers, notes = import_founding(
             folder, made, found, vocabularies=(paths[0], paths[1]), options=options, unpickle=unpickle
@@ -129,16 +129,14 @@ def kind_of(directory: Path) -> str:
     hint = "see the page about importing; --from says what it is"
     if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):
         hint = "this is a model of Dragoman already: every verb takes it as it is"
-    raise ModelError(
-        "no model that can be imported is known by these files", file=directory, expected=expected, hint=hint
-    )
+    raise ModelError("these files are not a model that can be imported", file=directory, expected=expected, hint=hint)
 
 
 def _marian_mt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.transformers import take_marian
 
     if source is not None:
-        raise ConfigError("MarianMT reads whatever source language comes", found=f"source language {source}")
+        raise ConfigError("a MarianMT model has no source language to choose", found=f"source language {source}")
     return take_marian(directory, target_language=target, unpickle=unpickle)
 
 
@@ -152,7 +150,7 @@ def _fsmt(directory: Path, source: str | None, target: str | None, unpickle: boo
     from dragoman.importing.fsmt import take_fsmt
 
     if source is not None or target is not None:
-        raise ConfigError("a model of FSMT has its languages", hint="leave the languages out")
+        raise ConfigError("an FSMT model has its languages already", hint="leave the languages out")
     return take_fsmt(directory, unpickle=unpickle)
 
 
@@ -160,7 +158,7 @@ def _marian(directory: Path, source: str | None, target: str | None, unpickle: b
     from dragoman.importing.marian import take_native
 
     if source is not None or target is not None:
-        raise ConfigError("a model of Marian has its languages", hint="leave the languages out")
+        raise ConfigError("a Marian model has its languages already", hint="leave the languages out")
     return take_native(directory)
 
 
@@ -168,7 +166,7 @@ def _joey(directory: Path, source: str | None, target: str | None, unpickle: boo
     from dragoman.importing.joeynmt import take_joey
 
     if source is not None or target is not None:
-        raise ConfigError("a model of JoeyNMT has its languages", hint="leave the languages out")
+        raise ConfigError("a JoeyNMT model has its languages already", hint="leave the languages out")
     return take_joey(directory, unpickle=unpickle)
 
 

@@ -116,7 +116,7 @@ def _arrays(file: Path) -> dict[str, Tensor]:
                 entries = archive.infolist()
                 size = sum(entry.compress_size for entry in entries) + (1 << 20)
                 if len(entries) > MAX_TENSORS or sum(entry.file_size for entry in entries) > 16 * size:
-                    raise ModelError("the archive says that it holds too much", file=file)
+                    raise ModelError("the archive declares contents that are too large", file=file)
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as found:
                 return {name: torch.from_numpy(np.array(found[name])) for name in found.files}

@@ -55,7 +55,9 @@ def read_pieces(path: Path) -> ForeignPieces:
         raise DataError("not a SentencePiece model", file=path, found="an empty file")
     kind = _kind(model)
     if kind is None:
-        raise DataError("not a SentencePiece model that can be taken", file=path, expected="one of kind unigram or BPE")
+        raise DataError(
+            "not a SentencePiece model of a supported kind", file=path, expected="one of kind unigram or BPE"
+        )
     look = _LOOK.format(memory=max(1 << 30, 16 * len(model)), seconds=SECONDS, probe=_PROBE)
     command = [sys.executable, "-c", look]
     try:

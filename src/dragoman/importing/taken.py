@@ -53,7 +53,7 @@ def write_run(taken: Taken, out: Path) -> None:
         config = ModelConfig.from_dict(dict(taken.model))
         decoding = DecodingConfig.from_dict(dict(taken.decoding))
     except ConfigError as error:
-        raise ModelError("these settings make no model", file=taken.file, found=error) from error
+        raise ModelError("no model can be built from these settings", file=taken.file, found=error) from error
     state = _fitting(taken, config)
     with prepared(out) as made:
         save_config(made, config, decoding, Languages.from_dict(dict(taken.languages)))
@@ -77,5 +77,5 @@ def _fitting(taken: Taken, config: ModelConfig) -> dict[str, Tensor]:
                              expected=f"{place.name} {list(place.shape)}", found=what)  # fmt: skip
         found[place.name] = tensor
     if left:
-        raise ModelError("a weight has no place in the model", file=taken.file, found=next(iter(left)))
+        raise ModelError("a weight does not belong to the model", file=taken.file, found=next(iter(left)))
     return found

@@ -87,7 +87,7 @@ class Given:
         if left := sorted(self._tensors.keys() - self._used):
             hint = "the settings beside it describe another model than these tensors"
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            raise ModelError("a tensor has no place in the model", file=self.file, found=left[0] + more, hint=hint)
+            raise ModelError("a tensor does not belong to the model", file=self.file, found=left[0] + more, hint=hint)
 
     def _missing(self, name: str) -> ModelError:
         left = sorted(self._tensors.keys() - self._used)

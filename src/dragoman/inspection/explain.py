@@ -91,7 +91,7 @@ def explain(
     if max_length is not None:
         if max_length > MAX_PIECES:
             expected = f"a max_length of {MAX_PIECES} or less"
-            raise ConfigError("so long an output cannot be explained", expected=expected, found=max_length)
+            raise ConfigError("an output of this length cannot be explained", expected=expected, found=max_length)
         changes["max_length"] = max_length
     with speaking(lang):
         return _explained(model, text, target, _Asked(changes, step), device)

@@ -127,7 +127,7 @@ def read_given(tokenizers: TokenizerPair, given: Given) -> Read:
     if tokenizers.sound is not None:
         return _heard(tokenizers.sound, tokenizers, given)
     if not isinstance(given, str):
-        hint = "a model that listens is trained with --source-audio"
+        hint = "a speech model is trained with --source-audio"
         raise ConfigError("the model reads texts, and does not listen to sounds", found=str(given), hint=hint)
     source = tokenizers.encode_source(checked_text(given))
     check_length(source.joined)

@@ -168,7 +168,7 @@ def _completed(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:
     large = [name for name in ("d_model", "d_ff", "num_heads", "d_k", "d_v") if (getattr(config, name) or 0) > LARGEST]
     if large:
         found = ", ".join(f"{name} {getattr(config, name)}" for name in large)
-        raise ConfigError("a size is too large to be laid out", expected=f"at most {LARGEST:,}", found=found)
+        raise ConfigError("a size is too large", expected=f"at most {LARGEST:,}", found=found)
     notes = (f"{' and '.join(unset)} not given: the paper's {PAPER_VOCAB:,}",) if unset else ()
     notes += (_OTHER_DECODER,) if config.has_two_decoders else ()
     return config.replace(dict.fromkeys(unset, PAPER_VOCAB)), notes

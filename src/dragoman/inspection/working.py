@@ -76,7 +76,7 @@ def work_out(trace: Trace, place: str) -> Working:
         return _norm(trace, stage, _checked(name, at, stage.shape[1:2]))
     if name == FRAMES or name.startswith((CONVOLUTIONS, GATES)):
         return _of_sound(trace, stage, _checked(name, at, stage.shape[1:]))
-    raise ConfigError("nothing is worked out there", expected=_EXPECTED, found=repr(place))
+    raise ConfigError("nothing can be worked out at this place", expected=_EXPECTED, found=repr(place))
 
 
 def _of_sound(trace: Trace, stage: Stage, at: tuple[int, ...], most: int = MOST) -> Working:

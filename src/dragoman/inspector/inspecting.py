@@ -183,7 +183,7 @@ def _given(**options: int | float | str | None) -> tuple[tuple[str, int | float 
 def _check_length(length: int | None) -> None:
     if length is not None and length > MAX_PIECES:
         expected = f"a max_length of {MAX_PIECES} or less"
-        raise ConfigError("so long an output cannot be explained", expected=expected, found=length)
+        raise ConfigError("an output of this length cannot be explained", expected=expected, found=length)
 
 
 def _finished(record: dict[str, Any], arrays: Arrays, path: Path | None) -> Inspection:
@@ -228,7 +228,7 @@ class _Translation:
         options = twin.options(changes)
         read = read_given(twin.tokenizers, question.text)
         if read.heard is not None and question.changes.convention is not None:
-            hint = "leave it out: those systems have no way of their own to hear"
+            hint = "leave it out: those systems do not read sounds"
             raise ConfigError("a convention is one of systems that read texts", hint=hint)
         mates = () if question.beside is None else (read_given(twin.tokenizers, question.beside),)
         prefix = question.prefix

@@ -91,7 +91,7 @@ class Completer(Reopened):
             ConfigError: one is unknown, or wrong, or for encoder-decoders.
         """
         if found := [f"decoding.{name}" for name in _OF_PAIRS if changes.get(name)]:
-            raise ConfigError("only a model of pairs can have this", found=", ".join(found), hint="leave it out")
+            raise ConfigError("only an encoder-decoder can have this", found=", ".join(found), hint="leave it out")
         return changed_options(self.decoding, changes)
 
     def complete(

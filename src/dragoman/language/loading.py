@@ -87,7 +87,9 @@ def _check_plain(kind: str, engine: str, precision: str) -> None:
     """Refuse an engine or a precision for a model that can only be run as it is."""
     if engine not in ("auto", "module") or precision not in ("auto", "float32"):
         hint = "leave engine and precision out (--engine, --precision)"
-        raise ConfigError(f"{kind} has one way to be run", found=f"{engine}, {precision}", hint=hint)
+        raise ConfigError(
+            f"{kind} runs with one engine and one precision only", found=f"{engine}, {precision}", hint=hint
+        )
 
 
 def _tokenizer(folder: Path, rows: int | None) -> Tokenizer:

@@ -323,7 +323,7 @@ def searching_library() -> Any:
         import faiss
     except ImportError as error:
         hint = f"pip install 'dragoman[knn]'; a model whose {DATASTORE} is taken away does without"
-        raise ConfigError("a datastore is searched by faiss, which is not installed", hint=hint) from error
+        raise ConfigError("searching a datastore needs the package faiss, which is not installed", hint=hint) from error
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss
 

@@ -54,7 +54,8 @@ class Adapter:
         """
         if sum_of(directory / WEIGHTS) != self.sha256_of_base:
             raise ModelError(
-                "the adapter is of another base", file=self.directory, expected=f"{self.base}, as it was then",
+                "the adapter belongs to another base model", file=self.directory,
+                expected=f"{self.base}, as it was then",
                 found=f"{directory}, whose weights have another SHA-256", hint="name the model that it was trained on",
             )  # fmt: skip
 

@@ -202,7 +202,7 @@ def load_tokenizers(directory: Path, config: ModelConfig) -> TokenizerPair:
     if mels != config.mels:
         wanted = "texts" if config.mels is None else f"sounds with {config.mels} mel bins"
         hint = f"{SOUND} belongs to the model: copy it from where {WEIGHTS} comes from"
-        raise ModelError("the model's sources are heard in another way", file=directory, expected=wanted,
+        raise ModelError("the audio front end does not fit the model", file=directory, expected=wanted,
                          found="texts" if mels is None else f"sounds with {mels} mel bins", hint=hint)  # fmt: skip
     for side, size, rows in (
         ("source", tokenizers.source_vocab, config.source_vocab),

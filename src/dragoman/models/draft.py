@@ -101,7 +101,7 @@ def blueprint_of(config: ModelConfig) -> Blueprint[Place]:
             f"a model needs {' and '.join(missing)}", hint="the sizes of the vocabularies, specials included"
         )
     if config.ctc and config.mels is None:
-        raise ConfigError("only a model that listens reads tokens off frames", found="model.ctc = true",
+        raise ConfigError("only a speech model can have a CTC head", found="model.ctc = true",
                           hint="leave model.ctc and training.ctc_loss_weight out")  # fmt: skip
     added, own, cross = SCHEMES[config.positions or "interleaved"]
     d_model, heads = config.d_model or 0, config.num_heads or 1

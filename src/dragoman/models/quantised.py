@@ -45,7 +45,7 @@ def as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         if tensor.data_ptr() not in made:
             if not bool(tensor.isfinite().all()):
-                raise ModelError("there are no bytes for numbers that are not finite", found=name)
+                raise ModelError("numbers that are not finite cannot be quantised", found=name)
             values, factors = quantise(tensor)
             made[tensor.data_ptr()], found[name + FACTORS] = values, factors[:, 0].contiguous()
         found[name] = made[tensor.data_ptr()]

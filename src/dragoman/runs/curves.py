@@ -43,7 +43,9 @@ def plot(runs: str | Path | Sequence[str | Path], path: str | Path | None = None
     """
     several = [runs] if isinstance(runs, (str, Path)) else list(runs)
     if not 1 <= len(several) <= _MOST:
-        raise ModelError("so many runs cannot be told apart", expected=f"1 to {_MOST} of them", found=len(several))
+        raise ModelError(
+            "so many runs cannot be distinguished in one picture", expected=f"1 to {_MOST} of them", found=len(several)
+        )
     histories = [read_history(one) for one in several]
     for one in histories:
         if not one.training and len(one.validations) < 2:

@@ -86,4 +86,4 @@ def _upload(folder: Path, name: str, private: bool, message: str) -> str:
     except Exception as error:  # of many kinds: no network, no key, no right to write
         found = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
         raise DragomanError("the hub did not take the model", file=name, found=found,
-                            hint="log in with `hf auth login`, and look at the name") from error  # fmt: skip
+                            hint="log in with `hf auth login`, and check the name") from error  # fmt: skip

@@ -33,7 +33,7 @@ def quantize(model: str | Path, out: str | Path) -> Bundle:
     check_new(out)
     names = given_away(source)
     if family_of(source) == "Markov":
-        raise ModelError("a Markov model has counts, which are not made smaller", file=source)
+        raise ModelError("a Markov model has counts, which cannot be quantised", file=source)
     check_ours(source, "quantized")
     weights = as_bytes(read_tensors(source / WEIGHTS))
     with prepared(out) as made:

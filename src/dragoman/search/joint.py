@@ -20,7 +20,7 @@ def ctc_share(options: DecodingConfig, has_head: bool) -> float:
     """
     weight = options.ctc_weight
     if weight and not has_head:
-        hint = "train a model that listens with training.ctc_loss_weight, or leave decoding.ctc_weight out"
+        hint = "train a speech model with training.ctc_loss_weight, or leave decoding.ctc_weight out"
         raise ConfigError(
             "the model did not learn to read off frames (CTC)", found=f"ctc_weight = {weight:g}", hint=hint
         )

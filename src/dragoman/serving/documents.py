@@ -147,7 +147,7 @@ class Documents:
         self._forget()
         document = self._all.get(name)
         if document is None or not hmac.compare_digest(document.key.encode(), key.encode("utf-8", "replace")):
-            raise RequestError(404, "no_document", "there is no such document", hint="it may have been forgotten")
+            raise RequestError(404, "no_document", "there is no such document", hint="it may have been deleted")
         return document
 
     def remove(self, document: Document) -> None:

@@ -166,7 +166,7 @@ def read_keys(file: Path) -> tuple[Key, ...]:
     try:
         keys = tuple(Key.model_validate(row) for row in rows)
     except ValidationError as error:
-        raise ConfigError(f"the keys do not hold together:{in_words(error)}", file=file) from None
+        raise ConfigError(f"the keys are not valid:{in_words(error)}", file=file) from None
     if len({key.name for key in keys}) < len(keys):
         raise ConfigError("two keys have the same name", file=file)
     return keys

@@ -78,11 +78,11 @@ def add_live(app: FastAPI, context: Context) -> None:
         key = context.caller(request)
         body = parsed(LiveBody, dict(request.query_params))
         if len(sounds) >= limits.live_sounds:
-            raise RequestError(503, "overloaded", "too many sounds are being heard", wait=5.0)
+            raise RequestError(503, "overloaded", "too many recordings are open", wait=5.0)
         live = await _opened(context, body, key)
         if len(sounds) >= limits.live_sounds:  # others came while a model was opened
             await live.held.aclose()
-            raise RequestError(503, "overloaded", "too many sounds are being heard", wait=5.0)
+            raise RequestError(503, "overloaded", "too many recordings are open", wait=5.0)
         sounds[live.id] = live
         wait(live)
         return JSONResponse({"id": live.id, "model": live.model.name}, 201)

@@ -157,7 +157,7 @@ def make_settings(file: str | Path | None, given: dict[str, Any]) -> ServeSettin
     try:
         return ServeSettings.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(f"the settings of a service do not hold together:{in_words(error)}", file=file) from None
+        raise ConfigError(f"the settings of the service are not valid:{in_words(error)}", file=file) from None
 
 
 def in_words(error: ValidationError) -> str:

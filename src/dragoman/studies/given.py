@@ -43,7 +43,7 @@ def texts_of(
     """
     if is_file(given):
         if isinstance(given, str) and not Path(given).exists():
-            hint = "a string is the path of a file; a text stands in a list: [text]"
+            hint = "a string is the path of a file; put a text into a list: [text]"
             raise DataError(f"{name}: there is no such file", file=given, hint=hint)
         return list(read_texts(fspath(given), on_bad_text=on_bad_text, tell=report))
     return as_texts(given, name)

@@ -107,7 +107,7 @@ def check_listens(tokenizers: TokenizerPair) -> None:
         ConfigError: it is one.
     """
     if tokenizers.sound is None:
-        hint = "`dragoman translate` runs it; a model that listens is trained with --source-audio"
+        hint = "`dragoman translate` runs it; a speech model is trained with --source-audio"
         raise ConfigError("the model reads texts, and does not listen to sounds", hint=hint)
 
 

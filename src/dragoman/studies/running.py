@@ -201,7 +201,7 @@ def _formerly_measure(function: Callable[P, T]) -> Callable[P, T]:
     def either(*given: Any, **named: Any) -> Any:
         first = given[0] if given else named.get("hypotheses")
         if "hypotheses" in named or isinstance(first, (list, tuple)):
-            message = "dragoman.score(hypotheses, references) is now dragoman.measure; score tells log-probabilities"
+            message = "dragoman.score(hypotheses, references) is now dragoman.measure; score gives log-probabilities"
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return measure(*given, **named)
         return function(*given, **named)

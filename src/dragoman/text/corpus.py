@@ -119,7 +119,7 @@ class ParallelCorpus(Corpus):
             raise ConfigError("a model reads texts or hears recordings, not both", found=found, hint="give one of them")
         if part == "dev" and (source or pairs) and data.source_audio:
             hint = "give --dev-source-audio, or leave it out: some are then taken out of training"
-            raise ConfigError("a model that listens is not judged on texts", found=f"{prefix}source", hint=hint)
+            raise ConfigError("a speech model is not judged on texts", found=f"{prefix}source", hint=hint)
         lines = cls.from_files(source or audio, target)
         columns = cls.from_pairs(pairs)
         if part == "train" and not (source or pairs or audio):

@@ -94,7 +94,9 @@ def _write(folder: Path, name: str, lines: Iterable[str]) -> str:
     try:
         data = "".join(f"{line}\n" for line in lines).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{name} holds what is no text", found=ascii(error.object[error.start : error.end])) from error
+        raise DataError(
+            f"{name} contains what is not text", found=ascii(error.object[error.start : error.end])
+        ) from error
     kind = "jsonl" if name.endswith("pairs") else "txt"
     path = folder / f"{name}-{len(data)}-{zlib.crc32(data):08x}.{kind}"
     if not path.exists():

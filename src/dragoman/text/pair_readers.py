@@ -38,7 +38,7 @@ def layout_of(path: str) -> Layout:
             return layout
     known = [f".{layout}" for layout in LAYOUTS]
     expected = f"{', '.join(known[:-1])} or {known[-1]}, perhaps with {', '.join(COMPRESSED)}"
-    raise ConfigError("the suffix does not tell the layout", file=path, expected=expected)
+    raise ConfigError("the suffix does not tell the format", file=path, expected=expected)
 
 
 def read_pairs(path: str, form: PairFormat, *, on_bad_text: BadText, counts: ReadCounts) -> Iterator[Pair]:
@@ -93,7 +93,7 @@ def _split_csv(line: Line, path: str) -> list[str]:
         return next(csv.reader([line.text], strict=True)) or [""]
     except csv.Error as error:
         if "unexpected end" in str(error):
-            hint = "a text is one line: put a blank for each line break, or close the quote"
+            hint = "a text is one line: put a space for each line break, or close the quote"
             message = "a quoted field does not end on its line"
             raise DataError(message, file=path, line=line.number, hint=hint) from error
         expected = 'fields with commas between; one with a comma or a quote is "quoted", and a quote in it is ""'
@@ -157,7 +157,7 @@ def _split_json(line: Line, path: str, form: PairFormat) -> tuple[str, str]:
             found = f'"{key}" is {type(text).__name__}' if key in held else f"the keys {listed(held)}"
             raise DataError("not a pair", file=path, line=line.number, expected=expected, found=found)
         if "\n" in text:
-            hint = "split it, or put a blank for each \\n"
+            hint = "split it, or put a space for each \\n"
             raise DataError(f'"{key}" is more than one line', file=path, line=line.number, hint=hint)
     return held[keys[0]], held[keys[1]]
 

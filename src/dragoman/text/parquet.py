@@ -96,7 +96,7 @@ def _pair(
             found, expected = f'"{name}" is {type(cell).__name__}', "two columns of texts"
             raise DataError("not a pair", file=path, line=number, expected=expected, found=found)
         if "\n" in cell:
-            hint = "split it, or put a blank for each line break"
+            hint = "split it, or put a space for each line break"
             raise DataError(f'"{name}" is more than one line', file=path, line=number, hint=hint)
         if "\0" in cell:
             if on_bad_text == "stop":

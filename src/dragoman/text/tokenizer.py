@@ -149,5 +149,5 @@ def check_symbols(symbols: Sequence[str]) -> None:
     for place, symbol in enumerate(symbols):
         taken = symbol in special_tokens(mask=True) or _TAKEN.match(symbol) or symbol in symbols[:place]
         if taken or symbol.split() != [symbol]:
-            expected = "texts such as <bt>: no blanks, no special tokens, none twice"
+            expected = "texts such as <bt>: no spaces, no special tokens, none twice"
             raise ConfigError("not a symbol for a vocabulary", expected=expected, found=repr(symbol))

@@ -130,7 +130,7 @@ def _check_meant(config: TokenizerConfig, kinds: Sequence[Kind]) -> None:
         given = name in config.given and getattr(config, name) != config.settings[name].default
         if given and not of:
             found, hint = " and ".join(sorted(set(kinds))), f"leave tokenizer.{name} out, or set tokenizer.kind"
-            raise ConfigError(f"tokenizer.{name} does nothing to these vocabularies", found=found, hint=hint)
+            raise ConfigError(f"tokenizer.{name} has no effect on these vocabularies", found=found, hint=hint)
 
 
 def _train(
@@ -147,7 +147,9 @@ def _train(
     check_symbols(symbols)
     if kind == "character" and symbols:
         hint = "leave tokenizer.symbols out: characters spell a tag too"
-        raise ConfigError("a character vocabulary has no longer entries", found=", ".join(symbols), hint=hint)
+        raise ConfigError(
+            "an entry of a character vocabulary is a single character", found=", ".join(symbols), hint=hint
+        )
     if kind in ("word", "character"):
         size = config.vocab_size
         return Vocabulary.train(

@@ -154,7 +154,7 @@ class Vocabulary(SpecialIds):
                 f"the {self.kind} vocabulary of {len(self)} entries is too large",
                 expected=f"<= {MAX_FILE_BYTES} bytes",
                 found=f"{len(data)} bytes",
-                hint="raise min_count, set vocab_size, or use kind = bpe",
+                hint="increase min_count, set vocab_size, or use kind = bpe",
             )
         write_bytes(Path(path), data)
 

@@ -148,7 +148,7 @@ def complete(config: TrainConfig, data: Prepared, device: torch.device) -> tuple
     _choose_optimizer(choices, decays=pairs and tokens < DECAY_BELOW, symbols=symbols)
     if (metric := choices.config.validation.metric) not in task.metrics:
         family, hint = config.model.family, "leave validation.metric out"
-        raise ConfigError(f"nothing says what a {family} model's {metric} is", expected=task.metrics[0], hint=hint)
+        raise ConfigError(f"{metric} is not defined for a {family} model", expected=task.metrics[0], hint=hint)
     for reason, values in fit_outputs(config.decoding, data, config.training.init_from) if pairs else ():
         choices.change("decoding", reason, values)
     # A search that the model will not be able to do is told now, not by the first validation.
@@ -227,9 +227,7 @@ def _choose_ctc(choices: _Choices, *, listens: bool) -> None:
     head, share = choices.config.model.ctc, choices.config.training.ctc_loss_weight
     if (head or share) and not listens:
         hint = "leave model.ctc and training.ctc_loss_weight out"
-        raise ConfigError(
-            "only a model that listens reads tokens off frames (CTC)", found="a model of texts", hint=hint
-        )
+        raise ConfigError("only a speech model can have a CTC head", found="a model of texts", hint=hint)
     if head is not None and share is not None and head != (share > 0):
         found = f"model.ctc = {str(head).lower()} and training.ctc_loss_weight = {share:g}"
         raise ConfigError("a head for CTC is there to be trained", found=found, hint="leave one of them out")

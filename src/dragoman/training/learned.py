@@ -119,7 +119,7 @@ def frozen_names(model: nn.Module, patterns: Collection[str]) -> set[str]:
         if not meant:
             known = {*GROUPS, *(one for name in named for one in accumulate(name.split("."), "{}.{}".format))}
             near = get_close_matches(pattern, sorted(known), _SHOWN, 0.5) or [*GROUPS]
-            raise ConfigError("nothing of the model has such a name", found=f"training.freeze = {pattern}",
+            raise ConfigError("no part of the model has such a name", found=f"training.freeze = {pattern}",
                               hint=f"is one of these meant: {', '.join(near)}")  # fmt: skip
         found |= {id(named[name]) for name in meant}
     return {name for name, parameter in named.items() if id(parameter) in found}
@@ -137,7 +137,7 @@ def base_again(settings: TrainingConfig, run: Path) -> Path | None:
     base = Path(settings.init_from or "")
     if not (base / WEIGHTS).exists():
         hint = "say where it is now with --init-from"
-        raise ConfigError("the model that the adapters stand beside is gone", file=base, hint=hint)
+        raise ConfigError("the base model of the adapters is missing", file=base, hint=hint)
     if has_adapter(run):
         load_adapter(run).check_base(base)
     return base

@@ -102,7 +102,7 @@ def check_meant(config: TrainConfig, family: str) -> None:
     unmeant = [one for one in all_settings() if not one.concerns(family) and (counted or one not in others)]
     if found := [one.dotted for one in unmeant if getattr(getattr(config, one.section), one.name) != one.default]:
         hint = "leave them out" + ("" if counted else ", or name a Markov model (--family first-order, skips, ...)")
-        raise ConfigError(f"settings that mean nothing to a {family} model", found=", ".join(found), hint=hint)
+        raise ConfigError(f"settings that have no effect on a {family} model", found=", ".join(found), hint=hint)
     for other in () if counted else others:
         if getattr(config.model, other.name) is not None and getattr(config.model, own[0].name) is None:
             message = f"a {family} model has one stack of layers"

@@ -81,12 +81,12 @@ def _lead(config: TrainConfig, *, resume: bool, quiet: bool, watch: Watch | None
     others = [f"data.{key}" for key in sorted(given_files - {"prepared"}) if getattr(config.data, key)]
     if others and config.data.prepared is not None:
         found, hint = f"data.prepared and {', '.join(others)}", "give one or the other: prepared data are complete"
-        raise ConfigError("prepared data and files to be prepared", found=found, hint=hint)
+        raise ConfigError("prepared data and files to be prepared cannot be given together", found=found, hint=hint)
     if config.data.prepared is not None and Path(config.data.prepared).resolve() == directory.resolve():
         found, hint = f"the prepared data in {directory}", "give another out (--out)"
-        raise ConfigError("a run wants a directory of its own", found=found, hint=hint)
+        raise ConfigError("a run needs a directory of its own", found=found, hint=hint)
     if resume and not given_files and not (directory / SETTINGS_FILE).exists():
-        hint = "look at out (--out), or give the files to begin with"
+        hint = "check out (--out), or give the files to begin with"
         raise ConfigError("there is no run here to go on with", file=directory, hint=hint)
     if not (directory / SETTINGS_FILE).exists():
         if found := [name for name in (WEIGHTS, CARD) if (directory / name).exists()]:
@@ -366,7 +366,9 @@ class _Session:
             with trainer.judge.evaluated():
                 trainer.learner.save(self.directory)
         except OSError as error:
-            raise SaveError("cannot write the model", file=file, found=error.strerror, hint="make room") from error
+            raise SaveError(
+                "cannot write the model", file=file, found=error.strerror, hint="free some space"
+            ) from error
 
     def _remember(self, trainer: Trainer) -> None:
         """The datastore of the training pairs for the kept model."""

@@ -108,7 +108,7 @@ def check_validation(config: TrainConfig) -> None:
         Metric("bleu", config.data.target_language).check()
     if settings.tokenize is not None:
         if not config.model.learns_pairs:
-            message = f"validation.tokenize cuts translations, which a {config.model.family} model does not make"
+            message = f"validation.tokenize is for translations, which a {config.model.family} model does not make"
             raise ConfigError(message, hint="leave it out")
         Metric("bleu", tokenize=settings.tokenize).check()
 
