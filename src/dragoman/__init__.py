@@ -64,6 +64,7 @@ _ROOMS = ("events", "markov", "nn", "profiles", "serving")
 __all__, _name, _ = lazy_names(
     __name__,
     {
+        "cleaning": ("clean",),
         "config": ("DecodingConfig", "ModelConfig", "TrainConfig", "settings"),
         "data": ("prepare",),
         "errors": ("DragomanError",),

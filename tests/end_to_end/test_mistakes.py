@@ -81,7 +81,7 @@ def test_files_that_were_forgotten_are_asked_for(dragoman: Command, corpus: Path
     refused(dragoman("train", *out), "nothing to train on", "--source and --target")
     refused(dragoman("prepare", *out), "no training pairs", "--source and --target")
     refused(dragoman("train", *out, "--source", corpus / "dev.source"), "source and target files go in pairs")
-    refused(dragoman("train", *out, "--pairs", corpus / "dev.source"), "dev.source", ".jsonl or .tmx")
+    refused(dragoman("train", *out, "--pairs", corpus / "dev.source"), "dev.source", ".tmx or .parquet")
     refused(dragoman("train"), "Missing option '--out'")
     refused(dragoman("translate"), "Missing argument 'MODEL'")
 

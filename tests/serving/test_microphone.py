@@ -209,6 +209,7 @@ def test_it_is_reachable_and_fits(browser: Browser, hearing: Served, alone: Serv
     for served in (hearing, alone):
         with watched(browser, served.address, scheme=scheme, width=width, locale="zh-CN") as page:
             told(page, target="zh")
+            expect(page.locator("#record")).to_be_visible()
             page.locator("#source").focus()
             for _ in range(3):
                 page.keyboard.press("Tab")

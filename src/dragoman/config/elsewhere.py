@@ -22,7 +22,7 @@ ANSWERS = (
      "training.device = cuda, or leave it out: a GPU is used if there is one"),
     ("no_cuda use_cpu cpu cpu_only disable_cuda",
      "training.device = cpu"),
-    ("world_size distributed_world_size num_gpus n_gpu num_devices local_rank ddp ddp_backend fsdp deepspeed "
+    ("world_size distributed_world_size num_gpus n_gpu num_devices local_rank ddp ddp_backend deepspeed "
      "distributed_no_spawn num_nodes n_nodes sync_sgd",
      "`dragoman train --devices N` trains in several processes, as torchrun starts them"),
     ("batch_size per_device_train_batch_size train_batch_size mini_batch batch_sentences max_sentences_per_batch "

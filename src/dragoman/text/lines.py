@@ -168,7 +168,8 @@ def scan_stream(
             counts.skipped += 1
             yield Line(number, "", problem)
             continue
-        if refuse_cr_alone and number == 1 and not raw.endswith(b"\n") and content.count(b"\r") > 1:
+        is_one_line = number == 1 and not raw.endswith(b"\n") and b"\0" not in raw and not raw.startswith(tuple(_MAGIC))
+        if refuse_cr_alone and is_one_line and content.count(b"\r") > 1:
             found, hint = "one line with CR in it, and no LF", "convert it: tr '\\r' '\\n' < FILE"
             raise DataError("lines end in CR alone", file=name, expected="LF", found=found, hint=hint)
         start, wrong = content.find(0), "a NUL byte"
