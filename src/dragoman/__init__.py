@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dragoman.lazy import lazy_names, renamed_names
 
 if TYPE_CHECKING:
+    from dragoman.cleaning import clean as clean
     from dragoman.config import DecodingConfig as DecodingConfig
     from dragoman.config import ModelConfig as ModelConfig
     from dragoman.config import TrainConfig as TrainConfig

@@ -134,7 +134,7 @@ def test_a_text_of_subwords_or_characters_is_counted_too(kind: str, corpus: Path
 def test_settings_that_would_change_nothing_are_refused(
     family: str, settings: tuple[str, ...], found: str, corpus: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=f"mean nothing to a {family} model") as caught:
+    with pytest.raises(ConfigError, match=f"have no effect on a {family} model") as caught:
         train(config_of(corpus, family, *settings), quiet=True)
     assert (caught.value.found or "").startswith(found)
     assert not (corpus / "run" / "config.toml").exists()
@@ -145,7 +145,7 @@ def test_what_means_something_is_taken_and_a_resumed_run_is_held_to_its_family(c
     directory = train(config, quiet=True).directory
     assert load(directory).k == 0.5
     assert train(make_config({"out": str(directory)}), resume=True, quiet=True).progress.finished
-    with pytest.raises(ConfigError, match="mean nothing to a first-order model"):
+    with pytest.raises(ConfigError, match="have no effect on a first-order model"):
         train(make_config({"out": str(directory), "training": {"max_steps": 3}}), resume=True, quiet=True)
 
 

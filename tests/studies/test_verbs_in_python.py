@@ -63,7 +63,7 @@ def test_translate_is_what_a_translator_does(folder: Path, tmp_path: Path) -> No
             assert [one.text for one in found] == expected
     with pytest.raises(ConfigError, match="only decoding settings"):
         dragoman.translate(folder, TEXTS, settings={"max_steps": 3})
-    with pytest.raises(DataError, match=r"no such file\n.*a text stands in a list"):
+    with pytest.raises(DataError, match=r"no such file\n.*put a text into a list"):
         dragoman.translate(folder, TEXTS[0])
 
 

@@ -49,8 +49,8 @@ def test_bleu_cuts_words_as_the_settings_say_in_validations_and_where_penalties_
     [
         ("transformer", "validation.tokenize=nil", "there is no tokenizer 'nil'"),
         ("transformer", "data.target_language=cn", "cn is a country; its language is zh"),
-        ("causal", "validation.tokenize=char", "cuts translations, which a causal model does not make"),
-        ("first-order", "validation.tokenize=char", "mean nothing to a first-order model"),
+        ("causal", "validation.tokenize=char", "is for translations, which a causal model does not make"),
+        ("first-order", "validation.tokenize=char", "have no effect on a first-order model"),
     ],
 )
 def test_what_cannot_be_heeded_is_refused_and_leaves_nothing_behind(tmp_path, family, setting, told):
