@@ -51,7 +51,7 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
         raise ConfigError("several workers cannot use adapters", found="--adapter", hint=hint)
     if given["source_language"] is not None or given["target_language"] is not None:
         hint = "import the model for these languages, or leave --workers and --ray out"
-        raise ConfigError("several workers translate the languages of the import", hint=hint)
+        raise ConfigError("several workers cannot be asked for other languages than those of the model", hint=hint)
     if given["on_bad_text"] == "replace":
         hint = "leave it out"
         raise ConfigError("several workers always leave bad lines empty", found="--on-bad-text replace", hint=hint)
