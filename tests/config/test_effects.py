@@ -107,7 +107,7 @@ def test_a_kind_of_vocabulary_that_was_chosen_counts(name: str, value: object, k
     text = [Pair("It is late, isn't it?", "Es ist spät, oder?", "f", number) for number in range(9)]
     config = tree({f"tokenizer.{name}": value}).tokenizer
     pairs = text if kind == "bpe" else words
-    with pytest.raises(ConfigError, match=f"tokenizer.{name} does nothing"):
+    with pytest.raises(ConfigError, match=f"tokenizer.{name} has no effect"):
         TokenizerPair.train(pairs, config)
 
 

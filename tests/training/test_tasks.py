@@ -117,7 +117,7 @@ def test_what_is_open_is_chosen_for_a_text(data, family, tmp_path):
     assert (completed.model.num_encoder_layers, completed.model.num_decoder_layers) == layers
     assert (completed.model.tie_embeddings, completed.model.d_model) == ("decoder", 128)
     assert estimate_seconds(completed, data, torch.device("cpu")) > 0
-    with pytest.raises(ConfigError, match=f"what a {family} model's bleu is"):
+    with pytest.raises(ConfigError, match=f"bleu is not defined for a {family} model"):
         complete(config.replace({"validation": {"metric": "bleu"}}), data, torch.device("cpu"))
 
 

@@ -56,7 +56,8 @@ def translate(
         length_penalty: alpha of the formula.
         sampling: draw instead of searching.
         prefix: what every output must begin with.
-        source_language, target_language: of a model for many languages others than those of its import.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         alignments: also tell which source piece each output piece looked at most.
         settings: any other of decoding by name, as `{"max_length": 50}`.
         device: auto, cpu, cuda or mps.

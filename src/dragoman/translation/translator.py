@@ -103,7 +103,8 @@ class Translator(Reopened):
             precision: auto, float32, int8 or bfloat16.
             adapters: directories of adapters over one model, or of runs that trained them, by the names that
                 `translate(adapter=...)` has for them; what they do not change they share with each other.
-            source_language, target_language: of a model for many languages others than those of its import.
+            source_language: of a model for many languages, another than that of its import.
+            target_language: likewise.
 
         Raises:
             ConfigError: adapters are given to an ensemble, or the model has no such language.
@@ -216,15 +217,14 @@ class Translator(Reopened):
     ) -> list[Translation]:
         """Translate each text; results come in the order of the texts, and batch mates never change them.
 
-        A blank text gives an empty translation. Options left at None are the model's own (see `DecodingConfig`).
-
         Args:
-            texts: any number of strings: a list, a generator, a pandas Series, a NumPy array.
-            beam_size: 1 is greedy search; at most 1024.
+            texts: strings: a list, a generator, a pandas Series, a NumPy array; a blank one gives an empty translation.
+            beam_size: 1 is greedy search; at most 1024. Options left at None are the model's own (`DecodingConfig`).
             n_best: outputs per text, at most `beam_size` unless sampling; different ones unless drawn, or fewer.
             length_penalty: alpha of the formula.
             length_penalty_formula: "gnmt", "power" or "reward".
-            min_length, max_length: tokens at least and at most; the most follows from the source if None.
+            min_length: tokens at least.
+            max_length: tokens at most; follows from the source if None.
             no_repeat_ngram: no n-gram of this size twice; 0 is off.
             sampling: draw instead of searching.
             temperature: above 1 flattens, below 1 sharpens what is drawn from.
@@ -235,12 +235,12 @@ class Translator(Reopened):
             alignments: also tell which source piece each output piece looked at most.
             first: number of the first text in a longer series; text number and seed determine a draw.
             adapter: the name of one that was opened with the model.
-            source_language, target_language: of a model for many others than those of its import, such as `fra_Latn`.
+            source_language: of a model for many languages, another than that of its import, such as `fra_Latn`.
+            target_language: likewise.
 
         Raises:
             DataError: one text was given in place of a list, or one of them is no string.
-            ConfigError: options contradict each other, there are not as many prefixes as texts, the target vocabulary
-                lacks a word of a prefix, or there is no such adapter or language.
+            ConfigError: options contradict each other, prefixes do not fit, or there is no such adapter or language.
         """
         given = {
             "beam_size": beam_size, "n_best": n_best, "length_penalty": length_penalty,
