@@ -124,7 +124,7 @@ def kind_of(directory: Path) -> str:
     expected = (
         "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
         "(M2M100, NLLB); config.json, vocab-src.json and vocab-tgt.json (FSMT); model.npz (Marian); "
-        "config.yaml and src_vocab.txt (JoeyNMT)"
+        "config.yaml and src_vocab.txt (JoeyNMT); or the weights of a founding system, with --vocab"
     )
     hint = "see the page about importing; --from says what it is"
     if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):

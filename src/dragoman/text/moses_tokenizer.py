@@ -6,7 +6,6 @@ U+2581. An output is joined again as its language wants it.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -17,11 +16,9 @@ from typing import Any
 
 from dragoman.errors import ConfigError, DataError
 from dragoman.files import json_text, write_bytes
-from dragoman.text.tokenizer import SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, Kind, SpecialIds, read_saved
+from dragoman.text.tokenizer import SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, Kind, SpecialIds, read_document
 
 FORMAT = 1
-MAX_FILE_BYTES = 96 << 20
-MAX_ENTRIES = 1 << 20
 _KEYS = {"format", "language", "lower", "tokens", "merges"}
 _END = "</w>"
 _BLANK = "\u2581"
@@ -129,15 +126,7 @@ class MosesTokenizer(SpecialIds):
             DataError: the file is missing, too large, or not of this format; its tokens are not the special ones
                 followed by distinct texts, or a merge is no pair.
         """
-        data = read_saved(path, MAX_FILE_BYTES, "tokenizer")
-        if data.count(b"[") + data.count(b"{") > MAX_ENTRIES or data.count(b",") > 2 * MAX_ENTRIES:
-            raise DataError("the tokenizer has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")
-        try:
-            tree = json.loads(data.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise DataError("the tokenizer is not JSON", file=path) from error
-        if not isinstance(tree, dict) or tree.keys() != _KEYS or tree["format"] is not FORMAT:
-            raise DataError("not a tokenizer of Moses", file=path, expected=", ".join(sorted(_KEYS)))
+        tree = read_document(path, _KEYS, FORMAT, "tokenizer of Moses")
         tokens, merges = tree["tokens"], tree["merges"]
         for name, texts in (("tokens", tokens), ("merges", merges)):
             if not isinstance(texts, list) or not all(_is_text(one) for one in texts):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
-import json
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,14 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dragoman.errors import DataError
 from dragoman.files import json_text, write_bytes
-from dragoman.text.tokenizer import SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, SpecialIds, read_saved
+from dragoman.text.tokenizer import MAX_ENTRIES, SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, SpecialIds, read_document
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
 FORMAT = 1
-MAX_FILE_BYTES = 96 << 20
-MAX_ENTRIES = 1 << 20
 _KEYS = {"format", "kind", "tokens", "marks", "begin", "sentencepiece"}
 _BLANK = "\u2581"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -169,7 +166,7 @@ class PieceTokenizer(SpecialIds):
             DataError: the file is missing, too large, or not of this format; its tokens are not the special ones
                 followed by distinct texts; a mark is none of them.
         """
-        tree = _read(path)
+        tree = read_document(path, _KEYS, FORMAT, "tokenizer of pieces")
         kind, tokens, model = tree["kind"], tree["tokens"], tree["sentencepiece"]
         marks, begin = tree["marks"], tree["begin"]
         if kind not in get_args(PieceKind):
@@ -197,17 +194,3 @@ def _check_tokens(tokens: Any, path: str | Path, name: str) -> None:
             raise DataError("a token is no text", file=path, found=f"{name}[{number}] is {token!r}"[:80])
     if len(set(tokens)) < len(tokens):
         raise DataError(f"{name} names a token twice", file=path)
-
-
-def _read(path: str | Path) -> dict[str, Any]:
-    data = read_saved(path, MAX_FILE_BYTES, "tokenizer")
-    if data.count(b"[") + data.count(b"{") > MAX_ENTRIES or data.count(b",") > 2 * MAX_ENTRIES:
-        raise DataError("the tokenizer has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")
-    try:
-        tree = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError("the tokenizer is not JSON", file=path) from error
-    if not isinstance(tree, dict) or tree.keys() != _KEYS or tree["format"] is not FORMAT:
-        found = sorted(tree)[:8] if isinstance(tree, dict) else type(tree).__name__
-        raise DataError("not a tokenizer of pieces", file=path, expected=", ".join(sorted(_KEYS)), found=found)
-    return tree

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.files import read_whole
@@ -19,6 +20,8 @@ MASK = MASK_ID
 SURROGATE = re.compile("[\ud800-\udfff]")
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 MASK_TOKEN = "<mask>"
+# Of a tokenizer that is kept as JSON.
+MAX_FILE_BYTES, MAX_ENTRIES = 96 << 20, 1 << 20
 # What an unknown token reads as in decoded text.
 UNKNOWN_TEXT = "\ufffd"
 # SentencePiece's names of bytes, its blank, and what we write its blank with.
@@ -138,6 +141,25 @@ def read_saved(path: str | Path, limit: int, what: str) -> bytes:
     except ModelError as error:
         found = error.found or error.message
         raise DataError(f"cannot read the {what}", file=path, expected=error.expected, found=found) from error
+
+
+def read_document(path: str | Path, keys: Set[str], version: int, what: str) -> dict[str, Any]:
+    """Return a tokenizer that is kept as JSON, with the entries that it must have.
+
+    Raises:
+        DataError: it cannot be read, is too large, is not JSON, or not `what`: other entries, or another version.
+    """
+    data = read_saved(path, MAX_FILE_BYTES, "tokenizer")
+    if data.count(b"[") + data.count(b"{") > MAX_ENTRIES or data.count(b",") > 2 * MAX_ENTRIES:
+        raise DataError("the tokenizer has too many entries", file=path, expected=f"<= {MAX_ENTRIES}")
+    try:
+        tree = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError("the tokenizer is not JSON", file=path) from error
+    if not isinstance(tree, dict) or tree.keys() != keys or tree["format"] is not version:
+        found = sorted(tree)[:8] if isinstance(tree, dict) else type(tree).__name__
+        raise DataError(f"not a {what}", file=path, expected=", ".join(sorted(keys)), found=found)
+    return tree
 
 
 def check_symbols(symbols: Sequence[str]) -> None:
