@@ -68,7 +68,7 @@ def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterato
 
 def _plain(cell: str) -> str:
     parts = cell.split("`")
-    parts[::2] = [part.replace("<", "&lt;").replace("|", "\\|").replace("_", "\\_").replace("**", "\\*\\*")
+    parts[::2] = [part.replace("<", "&lt;").replace("|", "\\|").replace("_", "\\_").replace("**", "\\*\\*").replace("[", "\\[")
                   for part in parts[::2]]  # fmt: skip
     return "`".join(parts)
 

@@ -17,7 +17,7 @@ from small_runs import digests, losses, small_config, train_until_killed, write_
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (0.0, 2.0), (1.0, 0.001)])
 def test_shares_hold_and_each_pair_of_a_corpus_is_seen_about_as_often(weights):
     sizes = (40, 400)
-    rows = drawn_rows(sizes, shares_of(DataConfig(weights=weights), sizes), seed=1, epoch=0)
+    rows = drawn_rows(sizes, shares_of(weights, None, sizes), seed=1, epoch=0)
     assert len(rows) == sum(sizes)
     share = weights[0] / sum(weights)
     assert abs(int((rows < 40).sum()) - share * 440) <= 1
@@ -36,7 +36,7 @@ def test_each_epoch_draws_others_and_the_same_again():
 
 def test_temperature_goes_from_sizes_to_equal_shares():
     sizes = (100, 900)
-    shares = [shares_of(DataConfig(mixing_temperature=t), sizes)[0] for t in (1, 2, 5, 1000)]
+    shares = [shares_of((), t, sizes)[0] for t in (1.0, 2.0, 5.0, 1000.0)]
     assert shares[:2] == pytest.approx([0.1, 0.25])
     assert shares == sorted(shares)
     assert shares[3] == pytest.approx(0.5, abs=0.01)
@@ -48,11 +48,11 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match="2 numbers for 1 training files"):
         DataConfig(source=["a"], target=["c"], weights=(1, 2))
     with pytest.raises(ConfigError, match="has no pairs"):
-        shares_of(DataConfig(weights=(1, 1)), (10, 0))
+        shares_of((1.0, 1.0), None, (10, 0))
     with pytest.raises(ConfigError, match="weights are all 0"):
         DataConfig(weights=(0, 0))
     with pytest.raises(DataError, match="prepare them again"):
-        shares_of(DataConfig(weights=(1, 1)), None)
+        shares_of((1.0, 1.0), None, None)
 
 
 @pytest.mark.arithmetic

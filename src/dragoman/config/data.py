@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dragoman.config.kinds import COUNTED, TRAINED, Columns, NotNegative, Paths, PathText, Positive
+from dragoman.config.kinds import (
+    COUNTED,
+    TRAINED,
+    Columns,
+    Curriculum,
+    NotNegative,
+    Paths,
+    PathText,
+    Positive,
+    Weights,
+    check_stages,
+)
 from dragoman.config.section import Section, setting
 from dragoman.config.values import Bounds
 
@@ -218,7 +229,7 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         unit="times",
         before=(),
     )
-    weights: tuple[Annotated[float, Bounds(ge=0)], ...] = setting(
+    weights: Weights = setting(
         default=(),
         description="Weight of each training file, source files first, then pairs: its share of the pairs of an epoch "
         "is this over the sum; unset, each pair is seen once.",
@@ -236,6 +247,17 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
         before=None,
         elsewhere="data_temperature corpus_temperature",
     )
+    curriculum: Curriculum = setting(
+        default=(),
+        description="Instead of weights: stages, each with the update after which it begins and its weights, such as "
+        "[[0, [1, 0]], [2000, [1, 1]]]. A stage begins a new epoch; with [] for weights it sees each pair once.",
+        unit="updates",
+        content=frozenset({"run"}),
+        since="0.2.0",
+        before=(),
+        needs=({"model.family": TRAINED},),
+        elsewhere="data_schedule mixing_schedule sampling_schedule",
+    )
 
     def check(self) -> None:
         """See `Section.check`."""
@@ -248,7 +270,8 @@ class DataConfig(Section, section="data", content=frozenset({"data", "run"})):
             raise ValueError(f"weights has {len(self.weights)} numbers for {len(files)} training files")
         if self.weights and not any(self.weights):
             raise ValueError("weights are all 0, and no pair would ever be seen")
-        mixed = [name for name in ("repeat", "weights", "mixing_temperature") if getattr(self, name)]
+        check_stages(self.curriculum, len(files))
+        mixed = [name for name in ("repeat", "weights", "mixing_temperature", "curriculum") if getattr(self, name)]
         if len(mixed) > 1:
             raise ValueError(f"{' and '.join(mixed)} each say how often files are seen: give one of them")
         if mixed and len(set(files)) < len(files):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from dragoman.config.placement import MOST_THREADS
-from dragoman.config.values import Before, Bounds
+from dragoman.config.values import Before, Bounds, Mistake, convert, shown
 
 Positive = Annotated[int, Bounds(gt=0)]
 NotNegative = Annotated[int, Bounds(ge=0)]
@@ -24,6 +25,10 @@ Rate = Annotated[float, Bounds(ge=0.0, lt=1.0)]
 def _text(value: object) -> object:
     """A `Path` is taken for its text."""
     return str(value) if isinstance(value, Path) else value
+
+
+def _itself(value: object) -> object:
+    return value
 
 
 def _minutes(value: object) -> object:
@@ -74,9 +79,55 @@ def columns_text(value: object) -> object:
     return f"source={source},target={target}"
 
 
+class Stage(NamedTuple):
+    """The weights of the training files from an update on; without weights each pair is seen once in an epoch."""
+
+    update: int
+    weights: tuple[float, ...]
+
+    @classmethod
+    def read(cls, value: object, place: str, mistakes: list[Mistake]) -> Stage:
+        """See `config.values.Readable`."""
+        if not isinstance(value, (list, tuple)) or len(value) != 2:
+            mistakes.append(Mistake(place, f"expected {_STAGE} (found {shown(value)})"))
+            return cls(0, ())
+        update = convert(value[0], NotNegative, f"{place}.0", mistakes)
+        return cls(update, convert(value[1], Weights, f"{place}.1", mistakes))
+
+
+def check_stages(stages: tuple[Stage, ...], files: int) -> None:
+    """Refuse stages that are not in order, or whose weights do not fit the training files.
+
+    Args:
+        stages: of `data.curriculum`.
+        files: how many there are; 0: nobody knows yet.
+
+    Raises:
+        ValueError: says which.
+    """
+    updates = [stage.update for stage in stages]
+    if updates and updates[0] != 0:
+        raise ValueError(f"the first stage of curriculum begins at update {updates[0]}, not at 0")
+    for before, after in pairwise(updates):
+        if after <= before:
+            raise ValueError(f"a stage of curriculum begins at update {after}, after one that begins at {before}")
+    for update, weights in stages:
+        if weights and files and len(weights) != files:
+            raise ValueError(f"curriculum has {len(weights)} weights at update {update} for {files} training files")
+        if weights and not any(weights):
+            raise ValueError(f"the weights of curriculum at update {update} are all 0, and no pair would be seen")
+    if len({len(weights) for _, weights in stages if weights}) > 1:
+        raise ValueError("stages of curriculum have different numbers of weights")
+
+
+_STAGE = "[update, [weight of each training file, ...]]"
 _COLUMNS = re.compile(r"source=\s*(.+?)\s*,\s*target=\s*(.+)|target=\s*(.+?)\s*,\s*source=\s*(.+)")
 Columns = Annotated[
     str, Before(columns_text, "source=...,target=... with two numbers of columns, from 1, or two names of them")
+]
+Weights = tuple[Annotated[float, Bounds(ge=0)], ...]
+Curriculum = Annotated[
+    tuple[Stage, ...], Before(_itself, f"a list of stages, each {_STAGE}, such as [[0, [1, 0]], [2000, [1, 1]]]")
 ]
 PathText = Annotated[str, Before(_text, "a path")]
 Minutes = Annotated[float, Before(_minutes, "a time such as 20m, 1h30m or 90s"), Bounds(gt=0)]

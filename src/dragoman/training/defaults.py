@@ -310,13 +310,15 @@ def _limit_epochs(choices: _Choices, data: Prepared) -> None:
     assert training.max_epochs is not None
     assert training.batch_tokens is not None
     each, seed, budget = training.accumulate * world_size(), training.seed, training.batch_tokens
-    rows = Mixing(choices.config.data, data.sizes, seed).rows(0)  # shares of corpora change how long pairs are
-    plan = plan_of(data.train, batch_tokens=budget, seed=seed, epoch=0, accumulate=each, rows=rows)
-    steps = max(1, math.ceil(training.max_epochs * len(plan) - 1e-9))
+    steps, counts = Mixing(choices.config.data, data.sizes, seed).updates(
+        training.max_epochs,  # shares of corpora change how long pairs are
+        lambda rows: len(plan_of(data.train, batch_tokens=budget, seed=seed, epoch=0, accumulate=each, rows=rows)),
+    )
+    lengths = ", then ".join(f"{count:,}" for count in counts)
     made = [choice for choice in choices.made if choice.key == "training.max_steps"]
     if made or steps < (training.max_steps or steps):
         choices.made = [choice for choice in choices.made if choice not in made]
-        choices.change("training", f"{training.max_epochs:g} epochs of {len(plan):,} updates", {"max_steps": steps})
+        choices.change("training", f"{training.max_epochs:g} epochs of {lengths} updates", {"max_steps": steps})
 
 
 def _choose_rates(choices: _Choices, *, symbols: bool) -> None:

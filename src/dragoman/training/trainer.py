@@ -79,8 +79,9 @@ class Trainer:
         self.progress = Progress()
         self.stores = EpochStores(data, self.settings, config.audio)
         self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
-        if note := doubt_draws(self.settings):
-            log.line(f"warning: {note}")
+        for note in (doubt_draws(self.settings), self.mixing.doubt(self.settings.max_steps)):
+            if note:
+                log.line(f"warning: {note}")
         self.task, self.attempts = task_of(config), Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
         parts = (self.attempts, self.average, self.autocast, world)
@@ -163,9 +164,8 @@ class Trainer:
             keep_memory()
         self.log.start_progress(self.progress.step, self.last_step)
         self._told = self._began = time.perf_counter()
-        started = self._began - self.progress.seconds
         self._started_at = (self.progress.step, self._began)
-        since = Clock(self.progress.sums)
+        started, since = self._began - self.progress.seconds, Clock(self.progress.sums)
         self._agree(stop)
         if self.progress.step:
             self._pause(stop)  # a validation that a signal prevented, or an end that a smaller budget brings
@@ -211,16 +211,18 @@ class Trainer:
     def _updates(self) -> Iterator[list[np.ndarray]]:
         """The micro-batches of each update, from where training stands, epoch after epoch."""
         while True:
-            plan = self.plan(self.progress.epoch)
-            while (update := update_of(plan, self.progress.update)) is not None:
+            begun = self.progress.step - self.progress.update
+            if note := self.mixing.told(begun):
+                self.log.line(note)
+            plan, end = self.plan(self.progress.epoch, begun), self.mixing.end(begun)
+            while self.progress.step != end and (update := update_of(plan, self.progress.update)) is not None:
                 yield update
             self.progress.epoch += 1
             self.progress.update = 0
 
-    def plan(self, epoch: int) -> Sequence[list[np.ndarray]]:
-        """Return the updates of an epoch: a pure function of lengths and settings."""
-        store, rows, budget = self.stores.of(epoch), self.mixing.rows(epoch), self.settings.batch_tokens
-        assert budget is not None
+    def plan(self, epoch: int, begun: int = 0) -> Sequence[list[np.ndarray]]:
+        """Return the updates of an epoch after so many updates: a pure function of lengths and settings."""
+        store, rows, budget = self.stores.of(epoch), self.mixing.rows(epoch, begun), self.settings.batch_tokens or 0
         each, seed = self.progress.micro_batches or self.settings.accumulate * self.world.size, self.settings.seed
         return plan_of(store, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 
@@ -303,14 +305,12 @@ class Trainer:
             "target_tokens": sums.labels,
             "seconds": round(self.progress.seconds, 3),
         }
-        sound = self.data.tokenizers.sound
-        heard = 0.0 if sound is None else sums.source_tokens * sound.seconds_each
-        if sound is not None:
-            values["seconds_of_sound"] = round(heard, 1)
-        self.log.event("train", step, values)
         speed = f"{values['target_tokens_per_second']:,.0f} tokens/s"
-        if sound is not None:
+        if (sound := self.data.tokenizers.sound) is not None:
+            heard = sums.source_tokens * sound.seconds_each
+            values["seconds_of_sound"] = round(heard, 1)
             speed = f"{heard / max(1e-9, since.took):,.0f} s of sound/s"
+        self.log.event("train", step, values)
         status = f"loss {values['loss']:.3f}  rate {values['learning_rate']:.2e}  {speed}"
         self.log.advance(step, status, self.last_step)
         if not self.log.has_bar:
