@@ -150,6 +150,13 @@ def test_other_files_or_settings_start_anew(
     assert any("other files or other settings" in line for line in told)
 
 
+def test_several_processes_give_the_bytes_of_one(corpus: ParallelCorpus, tmp_path: Path) -> None:
+    few = ParallelCorpus(corpus.aligned[1:])
+    clean(few, tmp_path / "one", settings=SETTINGS, languages=("de", "en"), keep_dropped=True)
+    clean(few, tmp_path / "two", settings=SETTINGS, languages=("de", "en"), keep_dropped=True, workers=2)
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
+
+
 def test_where_nothing_was_done_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\n")
     (tmp_path / "b").write_text("eins\n")

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,6 +33,7 @@ from dragoman.pace import Pace, silent
 from dragoman.text import ParallelCorpus, ReadCounts
 from dragoman.text.corpus import guess_language
 from dragoman.text.lines import chunks
+from dragoman.workers import Cluster, Workers, open_workers
 
 Later = Sequence[tuple[str, np.ndarray]]
 BLOCK = 10_000  # pairs of a block of verdicts
@@ -50,13 +50,14 @@ def clean(
     languages: tuple[str | None, str | None] = (None, None),
     scores: tuple[str | Path, str | Path] | None = None,
     keep_dropped: bool = False,
+    workers: int | Cluster = 1,
     device: str = "auto",
     report: Callable[[str], None] = silent,
 ) -> CleanReport:
     """Read a parallel corpus as a stream, and write the pairs that no rule drops, with a report on each rule.
 
-    The same input and settings give the same bytes. The directory appears whole or not at all. The same call goes on
-    where an earlier one was stopped.
+    The same input and settings give the same bytes, whoever works. The directory appears whole or not at all. The same
+    call goes on where an earlier one was stopped.
 
     Args:
         corpus: the pairs; a line that is not text is dropped, whatever its `on_bad_text`.
@@ -67,11 +68,13 @@ def clean(
             side is asked for only where it is known, and the package py3langid is there.
         scores: two runs, from source to target and from target to source: the pairs that they find worst are dropped.
         keep_dropped: also write `dropped.jsonl`: rule, file, line and texts of each pair that was dropped.
+        workers: processes of this machine, or where Ray runs. What is compared with all pairs, and models, stay here.
         device: where models run.
         report: takes lines of plain text: progress, and the report.
 
     Raises:
         ConfigError: there is no such rule, or nothing is left to do.
+        DragomanError: Ray is not installed, not to be reached, or gave up.
         DataError: a file cannot be read, or the directory has something in it.
         ModelError: a run cannot be opened.
     """
@@ -81,17 +84,11 @@ def clean(
         raise ConfigError("there is nothing to clean", hint="give --source and --target, or --pairs")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError("the directory has something in it", file=directory, hint="choose another")
-    corpus = ParallelCorpus(corpus.aligned, corpus.pairs, "skip", corpus.form)
-    sides = [[pair[side] for pair in corpus.aligned] for side in (0, 1)]
-    known = tuple(given or guess_language(files) for given, files in zip(languages, sides, strict=True))
-    why = LanguageRule.open(known, settings)[1] if "language" in rules else ""
-    if why:
-        report(f"language: not asked, for {why}")
-        rules = tuple(rule for rule in rules if rule != "language")
+    corpus, folder = ParallelCorpus(corpus.aligned, corpus.pairs, "skip", corpus.form), unfinished(directory)
+    known, rules = _languages_of(corpus, languages, rules, settings, report)
     given = _Given(corpus, rules, settings, known, scores, device, keep_dropped)
-    folder = unfinished(directory)
-    with begun(folder, given.plan(), report) as work, written_as(folder, directory):
-        found = _Cleaning(given, work, report).through(work.folder / "out")
+    with open_workers(workers) as at_work, begun(folder, given.plan(), report) as work, written_as(folder, directory):
+        found = _Cleaning(given, work, at_work, report).through(work.folder / "out")
         if directory.is_dir():
             directory.rmdir()
         (work.folder / "out").rename(directory)
@@ -99,6 +96,22 @@ def clean(
     for line in found.lines():
         report(line)
     return found
+
+
+def _languages_of(
+    corpus: ParallelCorpus,
+    languages: tuple[str | None, str | None],
+    rules: tuple[str, ...],
+    settings: CleaningConfig,
+    report: Callable[[str], None],
+) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """The languages of both sides, and the rules without that of languages if it cannot be asked."""
+    sides = [[pair[side] for pair in corpus.aligned] for side in (0, 1)]
+    known = tuple(given or guess_language(files) for given, files in zip(languages, sides, strict=True))
+    why = LanguageRule.open(known, settings)[1] if "language" in rules else ""
+    if why:
+        report(f"language: not asked, for {why}")
+    return known, tuple(rule for rule in rules if rule != "language" or not why)
 
 
 def _asked(without: Sequence[str], *, scored: bool) -> tuple[str, ...]:
@@ -144,8 +157,8 @@ def _sums(run: Path) -> dict[str, str]:
 class _Cleaning:
     """The readings, one after the other; each begins with the first block that is not there."""
 
-    def __init__(self, given: _Given, work: Work, report: Callable[[str], None]) -> None:
-        self._given, self._work, self._report = given, work, report
+    def __init__(self, given: _Given, work: Work, workers: Workers, report: Callable[[str], None]) -> None:
+        self._given, self._work, self._workers, self._report = given, work, workers, report
         self._facts: Facts
 
     def through(self, out: Path) -> CleanReport:
@@ -172,7 +185,7 @@ class _Cleaning:
         done, place = len(blocks), sum(int(sizes[0]) for sizes in blocks.each("pairs"))
         pace = Pace(self._report, "first reading: pairs", None)
         pairs = islice(self._given.corpus.read(), place, None)
-        for number, found in enumerate(map(partial(look, rules), windows(pairs, rules)), done):
+        for number, found in enumerate(self._workers.map(look, rules, windows(pairs, rules)), done):
             blocks.write(number, found)
             place += int(found["pairs"][0])
             pace.at(place)
@@ -180,7 +193,7 @@ class _Cleaning:
     def _judge(self, blocks: Blocks, judging: Judging) -> None:
         done, place = len(blocks), sum(map(len, blocks.each("verdicts")))
         pace = Pace(self._report, "second reading: pairs", self._facts.pairs)
-        for number, found in enumerate(map(partial(judge, judging), self._blocks(place)), done):
+        for number, found in enumerate(self._workers.map(judge, judging, self._blocks(place)), done):
             blocks.write(number, found)
             place += len(found["verdicts"])
             pace.at(place)

@@ -12,6 +12,7 @@ from dragoman.cleaning.languages import LanguageRule
 from dragoman.cleaning.near import sets_of
 from dragoman.cleaning.rules import PAIR_RULES, RULES, Usual
 from dragoman.config.cleaning import CleaningConfig
+from dragoman.errors import ConfigError
 from dragoman.text.lines import chunks
 from dragoman.text.sides import SideProfiles
 
@@ -87,9 +88,12 @@ def judge(judging: Judging, block: Block) -> Arrays:
     Args:
         judging: of the corpus.
         block: pairs of it.
+
+    Raises:
+        ConfigError: languages are asked for, and the package is missing on this machine.
     """
     verdicts = np.full(len(block.texts), KEPT, dtype=np.uint8)
-    language = LanguageRule.open(judging.languages, judging.settings)[0] if "language" in judging.rules else None
+    language = _language_rule(judging) if "language" in judging.rules else None
     begin, found = 0, []
     for texts in chunks(block.texts, _AT_ONCE):
         here = verdicts[begin : begin + len(texts)]
@@ -108,6 +112,14 @@ def judge(judging: Judging, block: Block) -> Arrays:
         "bands": np.concatenate([one.bands for one in found], axis=1),
     } if found else {}  # fmt: skip
     return {"verdicts": verdicts, **sets}
+
+
+def _language_rule(judging: Judging) -> LanguageRule:
+    language, why = LanguageRule.open(judging.languages, judging.settings)
+    if language is None:
+        hint = "install it there, or give --without language"
+        raise ConfigError(f"a worker cannot tell languages: {why}", hint=hint)
+    return language
 
 
 def _breaking(

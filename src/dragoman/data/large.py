@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.config import TrainConfig
+from dragoman.config import DataConfig, TrainConfig
 from dragoman.data.corpora import Corpora
-from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
+from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts, encode_pairs
 from dragoman.data.mixing import repeated
 from dragoman.data.prepared_files import write_json, write_texts
 from dragoman.data.repetitions import Repetitions, is_marked
@@ -31,19 +31,21 @@ from dragoman.data.shards import finish, shard_path
 from dragoman.data.splitting import Candidates, is_held_out
 from dragoman.data.store import DESCRIPTION, TokenStore
 from dragoman.files import parse_json, read_json, remove_temporaries, write_new_file
-from dragoman.pace import Pace
+from dragoman.pace import Pace, silent
 from dragoman.text import Pair, ReadCounts, TokenizerPair
 from dragoman.text.corpus import Corpus, ParallelCorpus
 from dragoman.text.keys import text_hash
-from dragoman.text.lines import count_lines
+from dragoman.text.lines import chunks, count_lines
 from dragoman.text.opening import COMPRESSED, is_stream
 from dragoman.text.pair_readers import layout_of, read_pairs
+from dragoman.workers import Cluster, open_workers
 
 Tell = Callable[[str], None]
 # Pairs that the report, the choices and the tokenizers are made from: so many, up to twice as many.
 SAMPLE = 250_000
 PACKED = (*COMPRESSED, ".parquet")  # whose bytes do not tell how many pairs they hold at most
 BEGUN, KEYS = "begun.json", "begun.npz"
+BLOCK = 10_000  # pairs that a worker encodes at a time
 _SMALLEST_PAIR = 4  # bytes, with the ends of both lines
 
 
@@ -217,7 +219,7 @@ def _size(tokenizers: TokenizerPair) -> int:
 
 
 def write_shards(
-    folder: Path, corpora: Corpora, config: TrainConfig, report: Tell
+    folder: Path, corpora: Corpora, config: TrainConfig, workers: int | Cluster, report: Tell
 ) -> tuple[TokenStore, Counts, dict[str, int]]:
     """Write the shards that are not there yet; return the store, the counts, and how many pairs each file gave.
 
@@ -225,10 +227,12 @@ def write_shards(
         folder: where `begin` left what it made.
         corpora: the pairs.
         config: its `data`.
+        workers: who encodes: this process with all its threads if it is 1, so many processes, or where Ray runs.
         report: takes a line of plain text now and then.
 
     Raises:
         DataError: a file cannot be read.
+        DragomanError: Ray is not installed, not to be reached, or gave up.
     """
     begun, tokenizers, data, reading = Begun.load(folder), TokenizerPair.load(folder), config.data, ReadCounts()
     train, total = folder / "train", Counts(unit=corpora.unit)
@@ -243,8 +247,11 @@ def write_shards(
             deque(block, maxlen=0)
         else:
             counts, found = Counts(unit=corpora.unit), dict[str, int]()
-            kept = _kept(block, start, begun, counts, pace)
-            encoded = corpora.encode(kept, tokenizers, config, counts, limit_ratio=True)
+            if workers == 1:
+                kept = _kept(block, start, begun, counts, pace)
+                encoded = corpora.encode(kept, tokenizers, config, counts, limit_ratio=True)
+            else:
+                encoded = _encoded(workers, Encoding(begun, tokenizers, data), block, start, counts, pace)
             facts.unlink(missing_ok=True)
             rows = _counted(repeated(encoded, data.repeats, found), facts, counts, found)
             TokenStore.write(path, rows, vocabulary_size=_size(tokenizers))
@@ -256,6 +263,76 @@ def write_shards(
     total.take_in(reading)
     (train / DESCRIPTION).unlink(missing_ok=True)
     return finish(train), total, sizes
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What a worker needs to know: filters, settings and tokenizers.
+
+    Attributes:
+        begun: what the first reading found; a block has its own repetitions.
+        tokenizers: of both sides.
+        data: limits.
+    """
+
+    begun: Begun
+    tokenizers: TokenizerPair
+    data: DataConfig
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pairs that follow each other.
+
+    Attributes:
+        pairs: as they are read.
+        repetitions: bits, as `Begun` has them.
+        first: place of the first pair among these.
+    """
+
+    pairs: list[Pair]
+    repetitions: np.ndarray
+    first: int
+
+
+def encode_block(encoding: Encoding, block: Block) -> tuple[list[int], list[np.ndarray], list[np.ndarray], Counts]:
+    """Return the places of the pairs that are kept, of both sides their ids and how many each has, and the counts.
+
+    Args:
+        encoding: of the corpus.
+        block: pairs of it.
+    """
+    counts, begun = Counts(), replace(encoding.begun, repetitions=block.repetitions)
+    numbered = (pair._replace(line=place) for place, pair in enumerate(block.pairs))
+    kept = _kept(numbered, block.first, begun, counts, Pace(silent, "", None))
+    rows = list(encode_pairs(kept, encoding.tokenizers, encoding.data, counts, threads=1))
+    sides = [[np.asarray(row[side], dtype=np.uint32) for row in rows] for side in (1, 2)]
+    ids = [np.concatenate([np.zeros(0, np.uint32), *side]) for side in sides]
+    return [pair.line for pair, _, _ in rows], ids, [np.array(list(map(len, side)), np.int64) for side in sides], counts
+
+
+def _encoded(
+    workers: int | Cluster, encoding: Encoding, pairs: Iterator[Pair], start: int, counts: Counts, pace: Pace
+) -> Iterator[Encoded]:
+    """The pairs of a shard that are kept, as workers encode them; in order, and as one process does."""
+    repetitions, waiting = encoding.begun.repetitions, deque[list[Pair]]()
+
+    def blocks() -> Iterator[Block]:
+        place = start
+        for some in chunks(pairs, BLOCK):
+            waiting.append(some)
+            begin, place = place >> 3, place + len(some)
+            yield Block(some, repetitions[begin : (place + 7) >> 3], place - len(some) - 8 * begin)
+            pace.at(place)
+
+    none = replace(encoding, begun=replace(encoding.begun, repetitions=np.zeros(0, np.uint8)))
+    with open_workers(workers) as at_work:
+        for kept, ids, lengths, counted in at_work.map(encode_block, none, blocks()):
+            counts.add(counted)
+            some = waiting.popleft()
+            sides = [np.split(side, np.cumsum(sizes)[:-1]) for side, sizes in zip(ids, lengths, strict=True)]
+            for place, source, target in zip(kept, *sides, strict=bool(kept)):
+                yield some[place], source, target.tolist()
 
 
 def forget(folder: Path) -> None:
