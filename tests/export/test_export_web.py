@@ -82,7 +82,7 @@ def served(folder: Path) -> Iterator[str]:
 def with_runtime(folder: Path) -> None:
     """Put the two files of the runtime where `npm install` puts the package; skip the test where there are none."""
     if not RUNTIME.is_dir():
-        pytest.skip(f"onnxruntime-web is not in {RUNTIME}")
+        pytest.skip(f"onnxruntime-web is not in {RUNTIME}: .ci/run says how npm puts it there")
     made = folder / "node_modules" / "onnxruntime-web" / "dist"
     made.mkdir(parents=True, exist_ok=True)
     for name in FILES:
@@ -102,6 +102,8 @@ def test_outputs_in_a_browser_are_those_of_the_model(exported: tuple[Path, Path]
     with_runtime(out)
     ours = Translator.from_pretrained(model, precision="float32")
     with served(out) as address, watched(browser, address) as page:
+        expect(page.locator("#status")).to_have_text("Ready.")
+        page.context.set_offline(True)
         for search, options in (("greedy", {"beam_size": 1, "length_penalty": 0.0}), ("own", {})):
             assert translated(page, LINES, search) == [one.text for one in ours.translate(LINES, **options)]
         page.locator("#source").fill("\n".join(LINES * 400))
