@@ -157,6 +157,39 @@ def test_several_processes_give_the_bytes_of_one(corpus: ParallelCorpus, tmp_pat
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
 
 
+@pytest.mark.parametrize("more", [b"a\n" * 9, None])
+@pytest.mark.parametrize("name", ["judge", "merged", "_verdicts"])
+def test_a_corpus_that_changes_meanwhile_is_one_message(
+    more: bytes | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / side for side in "ab"]
+    for file in files:
+        file.write_text("".join(f"one of {number} lines\n" for number in range(40)))
+    real = getattr(cleaning, name)
+
+    def changing(*given: Any) -> Any:
+        for file in files:
+            file.write_bytes(b"one\n" * 3 if more is None else file.read_bytes() + more)
+        return real(*given)
+
+    monkeypatch.setattr(cleaning, name, changing)
+    with pytest.raises(DataError, match="has changed while it was read"):
+        clean(ParallelCorpus.from_files(*([file] for file in files)), tmp_path / "out")
+
+
+def test_a_damaged_block_is_one_message(
+    corpus: ParallelCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ParallelCorpus(corpus.aligned[1:])
+    with monkeypatch.context() as patched:
+        stopping(patched, Blocks, "write", 2, after=True)
+        with pytest.raises(Stop):
+            clean(few, tmp_path / "out")
+    (unfinished(tmp_path / "out") / "facts" / "000001.npz").write_bytes(b"PK")
+    with pytest.raises(DataError, match="damaged"):
+        clean(few, tmp_path / "out")
+
+
 def test_where_nothing_was_done_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\n")
     (tmp_path / "b").write_text("eins\n")

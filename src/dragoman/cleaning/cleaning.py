@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -87,7 +87,8 @@ def clean(
     corpus, folder = ParallelCorpus(corpus.aligned, corpus.pairs, "skip", corpus.form), unfinished(directory)
     known, rules = _languages_of(corpus, languages, rules, settings, report)
     given = _Given(corpus, rules, settings, known, scores, device, keep_dropped)
-    with open_workers(workers) as at_work, begun(folder, given.plan(), report) as work, written_as(folder, directory):
+    plan = given.plan()
+    with open_workers(workers) as at_work, written_as(folder, directory), begun(folder, plan, report) as work:
         found = _Cleaning(given, work, at_work, report).through(work.folder / "out")
         if directory.is_dir():
             directory.rmdir()
@@ -183,7 +184,7 @@ class _Cleaning:
 
     def _look(self, blocks: Blocks, rules: frozenset[str]) -> None:
         done, place = len(blocks), sum(int(sizes[0]) for sizes in blocks.each("pairs"))
-        pace = Pace(self._report, "first reading: pairs", None)
+        pace = Pace(self._report, "first reading: pairs", None, place)
         pairs = islice(self._given.corpus.read(), place, None)
         for number, found in enumerate(self._workers.map(look, rules, windows(pairs, rules)), done):
             blocks.write(number, found)
@@ -192,7 +193,7 @@ class _Cleaning:
 
     def _judge(self, blocks: Blocks, judging: Judging) -> None:
         done, place = len(blocks), sum(map(len, blocks.each("verdicts")))
-        pace = Pace(self._report, "second reading: pairs", self._facts.pairs)
+        pace = Pace(self._report, "second reading: pairs", self._facts.pairs, place)
         for number, found in enumerate(self._workers.map(judge, judging, self._blocks(place)), done):
             blocks.write(number, found)
             place += len(found["verdicts"])
@@ -201,8 +202,16 @@ class _Cleaning:
     def _blocks(self, place: int) -> Iterator[Block]:
         """The blocks of the corpus from a place on, which is where one begins."""
         for pairs in chunks(islice(self._given.corpus.read(), place, None), BLOCK):
+            if place + len(pairs) > self._facts.pairs:
+                raise self._has_changed()
             yield Block.of([pair[:2] for pair in pairs], self._facts, place)
             place += len(pairs)
+        if place < self._facts.pairs:
+            raise self._has_changed()
+
+    def _has_changed(self) -> DataError:
+        hint = "give the same command again: all is done anew"
+        return DataError("the corpus has changed while it was read", file=self._given.corpus.files[0], hint=hint)
 
     def _near(self, judged: Blocks) -> np.ndarray:
         """Of the pairs that are kept so far, which are like an earlier one, bool [kept]."""
@@ -234,7 +243,9 @@ class _Cleaning:
             source, target = (files.enter_context(_new(folder / f"{side}.txt")) for side in ("source", "target"))
             dropped = files.enter_context(_new(folder / DROPPED)) if given.keep_dropped else None
             each = (verdict for some in verdicts for verdict in some.tolist())
-            for pair, verdict in zip(given.corpus.read(reading), each, strict=True):
+            for pair, verdict in zip_longest(given.corpus.read(reading), each):
+                if pair is None or verdict is None:
+                    raise self._has_changed()
                 if verdict == KEPT:
                     kept += 1
                     source.write(f"{pair.source}\n")

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -38,10 +39,20 @@ class Blocks:
         return next(number for number in count() if not self._path(number).exists())
 
     def each(self, name: str | None = None) -> Iterator[Any]:
-        """Yield one array of each block, or all of them by name."""
+        """Yield one array of each block, or all of them by name.
+
+        Raises:
+            DataError: a block is damaged.
+        """
         for number in range(len(self)):
-            with np.load(self._path(number), allow_pickle=False) as arrays:
-                yield dict(arrays) if name is None else arrays[name]
+            try:
+                with np.load(self._path(number), allow_pickle=False) as arrays:
+                    found = dict(arrays) if name is None else arrays[name]
+            except (ValueError, KeyError, EOFError, BadZipFile) as error:
+                hint = "remove its folder: all is then done anew"
+                raise DataError("what was kept to go on with is damaged", file=self._path(number), found=error,
+                                hint=hint) from error  # fmt: skip
+            yield found
 
     def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a block, whole or not at all."""
@@ -127,6 +138,8 @@ def _locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             hint = "wait for it or stop it, or give another --out"
             raise DataError("another process is cleaning into this directory", file=folder, hint=hint) from error
+        except OSError:
+            pass  # a file system that knows no locks
         yield
     finally:
         os.close(descriptor)
