@@ -24,7 +24,7 @@ from dragoman.bulk import on_ray, running, tables
 from dragoman.cleaning import clean, cleaning, facts
 from dragoman.cli import make_app
 from dragoman.config import DecodingConfig
-from dragoman.data import large
+from dragoman.data import sharing
 from dragoman.data.filtering import Counts
 from dragoman.errors import ConfigError, DataError, DragomanError
 from dragoman.ray import Cluster, Synthesize, Translate, evaluate, synthesize, translate_file
@@ -313,7 +313,7 @@ def test_pairs_and_scores_are_those_of_one_process(model, expected, cluster, blo
 def test_work_on_a_corpus_gives_the_bytes_of_one_process(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(facts, "WINDOW", 60)
     monkeypatch.setattr(cleaning, "BLOCK", 50)
-    monkeypatch.setattr(large, "BLOCK", 30)
+    monkeypatch.setattr(sharing, "BLOCK", 30)
     random, words = numpy.random.default_rng(1), [one + other for one in "bdfgklmn" for other in "aeiou"]
     rows = [[" ".join(random.choice(words, random.integers(3, 12))) for _ in range(2)] for _ in range(200)]
     files = [

@@ -8,7 +8,6 @@ and the same call goes on from there.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -21,31 +20,30 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.config import DataConfig, TrainConfig
+from dragoman.config import TrainConfig
+from dragoman.data.begun import BEGUN, KEYS, Begun, kept_texts
 from dragoman.data.corpora import Corpora
-from dragoman.data.filtering import Counts, Encoded, KeptPairs, SeenKeys, drop_texts, encode_pairs
+from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.mixing import repeated
 from dragoman.data.prepared_files import write_json, write_texts
-from dragoman.data.repetitions import Repetitions, is_marked
+from dragoman.data.repetitions import Repetitions
 from dragoman.data.shards import finish, shard_path
+from dragoman.data.sharing import Encoding, SharedShards, hashed
 from dragoman.data.splitting import Candidates, is_held_out
 from dragoman.data.store import DESCRIPTION, TokenStore
 from dragoman.files import parse_json, read_json, remove_temporaries, write_new_file
-from dragoman.pace import Pace, silent
+from dragoman.pace import Pace
 from dragoman.text import Pair, ReadCounts, TokenizerPair
 from dragoman.text.corpus import Corpus, ParallelCorpus
-from dragoman.text.keys import text_hash
-from dragoman.text.lines import chunks, count_lines
+from dragoman.text.lines import count_lines
 from dragoman.text.opening import COMPRESSED, is_stream
 from dragoman.text.pair_readers import layout_of, read_pairs
-from dragoman.workers import Cluster, open_workers
+from dragoman.workers import Workers
 
 Tell = Callable[[str], None]
 # Pairs that the report, the choices and the tokenizers are made from: so many, up to twice as many.
 SAMPLE = 250_000
 PACKED = (*COMPRESSED, ".parquet")  # whose bytes do not tell how many pairs they hold at most
-BEGUN, KEYS = "begun.json", "begun.npz"
-BLOCK = 10_000  # pairs that a worker encodes at a time
 _SMALLEST_PAIR = 4  # bytes, with the ends of both lines
 
 
@@ -65,45 +63,6 @@ class Sample(Corpus):
         """Yield the pairs."""
         del counts
         return iter(self.pairs)
-
-
-@dataclass(frozen=True)
-class Begun:
-    """What the first reading found.
-
-    Attributes:
-        pairs: how many there are.
-        held_out: hashes of the sources that are held out, if pairs are split off.
-        repetitions: a bit for each pair: whether it came before; empty if nobody asked.
-        seen: what is held out, if pairs that share a side with it are left out.
-        counts: of the held-out pairs.
-    """
-
-    pairs: int
-    held_out: frozenset[int] | None
-    repetitions: np.ndarray
-    seen: SeenKeys | None
-    counts: Counts
-
-    def save(self, folder: Path, key: str) -> None:
-        """Write what was found, of data with this key."""
-        seen = () if self.seen is None else [np.array(sorted(side), np.uint64) for side in self.seen.sides]
-        arrays = {f"seen{number}": side for number, side in enumerate(seen)}
-        held_out = {} if self.held_out is None else {"held_out": np.array(sorted(self.held_out), np.uint64)}
-        data = io.BytesIO()
-        np.savez(data, allow_pickle=False, repetitions=self.repetitions, **arrays, **held_out)
-        write_new_file(folder / KEYS, data.getvalue())
-        write_json(folder / BEGUN, {"key": key, "pairs": self.pairs, "counts": self.counts.to_dict()})
-
-    @classmethod
-    def load(cls, folder: Path) -> Begun:
-        """Read what `save` wrote."""
-        facts = read_json(folder / BEGUN)
-        with np.load(folder / KEYS, allow_pickle=False) as arrays:
-            sides = tuple(frozenset(arrays[f"seen{n}"].tolist()) for n in (0, 1) if f"seen{n}" in arrays)
-            held_out = frozenset(arrays["held_out"].tolist()) if "held_out" in arrays else None
-            counts = Counts.from_dict(facts["counts"])
-            return cls(facts["pairs"], held_out, arrays["repetitions"], SeenKeys(sides) if sides else None, counts)
 
 
 def is_large(corpora: Corpora, config: TrainConfig, tokenizers: TokenizerPair | None) -> bool:
@@ -147,7 +106,7 @@ def open_unfinished(folder: Path, key: str, report: Tell) -> bool:
 
 
 def first_reading(
-    folder: Path, corpora: Corpora, config: TrainConfig, report: Tell
+    folder: Path, corpora: Corpora, config: TrainConfig, workers: Workers | None, report: Tell
 ) -> tuple[Begun, Sample, list[Pair]]:
     """Read all pairs once; return what was found, an even sample, and the held-out pairs.
 
@@ -155,6 +114,7 @@ def first_reading(
         folder: for what takes more than memory.
         corpora: the pairs.
         config: its `data`.
+        workers: who compute hashes; None: this process.
         report: takes a line of plain text now and then.
 
     Raises:
@@ -164,16 +124,17 @@ def first_reading(
     repetitions = Repetitions(folder / "repetitions") if config.data.drop_duplicates else None
     sample, stride, total = list[Pair](), 1, 0
     pace = Pace(report, "first reading: pairs", None)
-    for pair in corpora.train:
+    asked = held is not None, repetitions is not None
+    for pair, place, key in hashed(corpora.train, asked, workers):
         if total % stride == 0:
             sample.append(pair)
             if len(sample) == 2 * SAMPLE:
                 sample, stride = sample[::2], 2 * stride
         total += 1
         if held is not None:
-            held.add(pair)
+            held.add(pair, place)
         if repetitions is not None:
-            repetitions.add(text_hash(*pair.sides))
+            repetitions.add(key)
         if total % 2**14 == 0:
             pace.at(total)
     found = np.zeros(0, np.uint8)
@@ -190,10 +151,16 @@ def first_reading(
 
 
 def begin(
-    folder: Path, key: str, corpora: Corpora, config: TrainConfig, tokenizers: TokenizerPair | None, report: Tell
+    folder: Path,
+    key: str,
+    corpora: Corpora,
+    config: TrainConfig,
+    tokenizers: TokenizerPair | None,
+    workers: Workers | None,
+    report: Tell,
 ) -> None:
     """Make all but the shards: the report, the tokenizers and the held-out part; see `first_reading`."""
-    begun, sample, kept = first_reading(folder, corpora, config, report)
+    begun, sample, kept = first_reading(folder, corpora, config, workers, report)
     sampled = replace(corpora, train=sample)
     found = sampled.report(config)
     report(f"{begun.pairs:,} pairs; what follows is of {len(sample.pairs):,}, spread evenly over them")
@@ -219,7 +186,7 @@ def _size(tokenizers: TokenizerPair) -> int:
 
 
 def write_shards(
-    folder: Path, corpora: Corpora, config: TrainConfig, workers: int | Cluster, report: Tell
+    folder: Path, corpora: Corpora, config: TrainConfig, workers: Workers | None, report: Tell
 ) -> tuple[TokenStore, Counts, dict[str, int]]:
     """Write the shards that are not there yet; return the store, the counts, and how many pairs each file gave.
 
@@ -227,12 +194,11 @@ def write_shards(
         folder: where `begin` left what it made.
         corpora: the pairs.
         config: its `data`.
-        workers: who encodes: this process with all its threads if it is 1, so many processes, or where Ray runs.
+        workers: who filter and encode; None: this process, with all its threads.
         report: takes a line of plain text now and then.
 
     Raises:
         DataError: a file cannot be read.
-        DragomanError: Ray is not installed, not to be reached, or gave up.
     """
     begun, tokenizers, data, reading = Begun.load(folder), TokenizerPair.load(folder), config.data, ReadCounts()
     train, total = folder / "train", Counts(unit=corpora.unit)
@@ -240,18 +206,22 @@ def write_shards(
     remove_temporaries(train)
     sizes = dict.fromkeys((*data.source, *data.pairs), 0)
     pairs, pace = corpora.train.read(reading), Pace(report, "train: pairs", begun.pairs)
+    done = {number for number in range(-(-begun.pairs // data.shard_pairs)) if shard_path(train, number).is_dir()}
+    encoding = Encoding(begun, tokenizers, data)
+    shards = None if workers is None else SharedShards(workers, encoding, pairs, done, pace)
     for number, start in enumerate(range(0, begun.pairs, data.shard_pairs)):
         block, path = islice(pairs, data.shard_pairs), shard_path(train, number)
         facts = path.with_suffix(".json")
         if path.is_dir():
-            deque(block, maxlen=0)
+            if shards is None:
+                deque(block, maxlen=0)
         else:
             counts, found = Counts(unit=corpora.unit), dict[str, int]()
-            if workers == 1:
-                kept = _kept(block, start, begun, counts, pace)
+            if shards is None:
+                kept = kept_texts(block, start, begun, counts, pace)
                 encoded = corpora.encode(kept, tokenizers, config, counts, limit_ratio=True)
             else:
-                encoded = _encoded(workers, Encoding(begun, tokenizers, data), block, start, counts, pace)
+                encoded = shards.rows(number, counts)
             facts.unlink(missing_ok=True)
             rows = _counted(repeated(encoded, data.repeats, found), facts, counts, found)
             TokenStore.write(path, rows, vocabulary_size=_size(tokenizers))
@@ -265,76 +235,6 @@ def write_shards(
     return finish(train), total, sizes
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """What a worker needs to know: filters, settings and tokenizers.
-
-    Attributes:
-        begun: what the first reading found; a block has its own repetitions.
-        tokenizers: of both sides.
-        data: limits.
-    """
-
-    begun: Begun
-    tokenizers: TokenizerPair
-    data: DataConfig
-
-
-@dataclass(frozen=True)
-class Block:
-    """Pairs that follow each other.
-
-    Attributes:
-        pairs: as they are read.
-        repetitions: bits, as `Begun` has them.
-        first: place of the first pair among these.
-    """
-
-    pairs: list[Pair]
-    repetitions: np.ndarray
-    first: int
-
-
-def encode_block(encoding: Encoding, block: Block) -> tuple[list[int], list[np.ndarray], list[np.ndarray], Counts]:
-    """Return the places of the pairs that are kept, of both sides their ids and how many each has, and the counts.
-
-    Args:
-        encoding: of the corpus.
-        block: pairs of it.
-    """
-    counts, begun = Counts(), replace(encoding.begun, repetitions=block.repetitions)
-    numbered = (pair._replace(line=place) for place, pair in enumerate(block.pairs))
-    kept = _kept(numbered, block.first, begun, counts, Pace(silent, "", None))
-    rows = list(encode_pairs(kept, encoding.tokenizers, encoding.data, counts, threads=1))
-    sides = [[np.asarray(row[side], dtype=np.uint32) for row in rows] for side in (1, 2)]
-    ids = [np.concatenate([np.zeros(0, np.uint32), *side]) for side in sides]
-    return [pair.line for pair, _, _ in rows], ids, [np.array(list(map(len, side)), np.int64) for side in sides], counts
-
-
-def _encoded(
-    workers: int | Cluster, encoding: Encoding, pairs: Iterator[Pair], start: int, counts: Counts, pace: Pace
-) -> Iterator[Encoded]:
-    """The pairs of a shard that are kept, as workers encode them; in order, and as one process does."""
-    repetitions, waiting = encoding.begun.repetitions, deque[list[Pair]]()
-
-    def blocks() -> Iterator[Block]:
-        place = start
-        for some in chunks(pairs, BLOCK):
-            waiting.append(some)
-            begin, place = place >> 3, place + len(some)
-            yield Block(some, repetitions[begin : (place + 7) >> 3], place - len(some) - 8 * begin)
-            pace.at(place)
-
-    none = replace(encoding, begun=replace(encoding.begun, repetitions=np.zeros(0, np.uint8)))
-    with open_workers(workers) as at_work:
-        for kept, ids, lengths, counted in at_work.map(encode_block, none, blocks()):
-            counts.add(counted)
-            some = waiting.popleft()
-            sides = [np.split(side, np.cumsum(sizes)[:-1]) for side, sizes in zip(ids, lengths, strict=True)]
-            for place, source, target in zip(kept, *sides, strict=bool(kept)):
-                yield some[place], source, target.tolist()
-
-
 def forget(folder: Path) -> None:
     """Delete what only going on needed, when all else is there."""
     for file in (*(folder / "train").glob("[0-9]*.json"), folder / KEYS, folder / BEGUN):
@@ -345,23 +245,3 @@ def _counted(rows: Iterable[Any], file: Path, counts: Counts, sizes: dict[str, i
     """The rows of a shard; what was counted of them is written down before the shard is complete."""
     yield from rows
     write_new_file(file, json.dumps({"counts": counts.to_dict(), "sizes": sizes}).encode())
-
-
-def _kept(block: Iterator[Pair], start: int, begun: Begun, counts: Counts, pace: Pace) -> Iterator[Pair]:
-    """The pairs of a shard that pass the filters on text; `start` is the number of its first one."""
-    place, chosen = start - 1, begun.held_out
-
-    def numbered() -> Iterator[Pair]:
-        nonlocal place
-        for pair in block:
-            place += 1
-            if place % 2**14 == 0:
-                pace.at(place)
-            if chosen is not None and is_held_out(pair, chosen):
-                counts.read += 1
-                counts.dropped["held out"] += 1
-            else:
-                yield pair
-
-    again = (lambda: is_marked(begun.repetitions, place)) if len(begun.repetitions) else False
-    return drop_texts(numbered(), counts, drop_duplicates=again, seen=begun.seen)

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import TrainConfig
+from dragoman.data.begun import Begun
 from dragoman.data.content import check_settings, data_key, tokenizer_hashes
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts, tell_counts
-from dragoman.data.large import Begun, begin, forget, is_large, open_unfinished, unfinished, write_shards
+from dragoman.data.large import begin, forget, is_large, open_unfinished, unfinished, write_shards
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
@@ -56,7 +57,7 @@ from dragoman.files import (
 from dragoman.pace import duration, silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
-from dragoman.workers import Cluster
+from dragoman.workers import Cluster, open_workers
 
 
 @dataclass(frozen=True)
@@ -289,11 +290,13 @@ def _build_large(
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """The same of a corpus in shards; what is complete is not made again."""
-    if not open_unfinished(folder, key, report):
-        folder.mkdir(parents=True)
-        begin(folder, key, corpora, config, tokenizers, report)
-    dev, held_out = TokenStore.open(folder / "dev"), Begun.load(folder).counts
-    train, count, sizes = write_shards(folder, corpora, config, workers, report)
+    with open_workers(workers) as opened:
+        shared = None if workers == 1 else opened
+        if not open_unfinished(folder, key, report):
+            folder.mkdir(parents=True)
+            begin(folder, key, corpora, config, tokenizers, shared, report)
+        dev, held_out = TokenStore.open(folder / "dev"), Begun.load(folder).counts
+        train, count, sizes = write_shards(folder, corpora, config, shared, report)
     counts, made = {"train": count, "dev": held_out}, TokenizerPair.load(folder)
     for part, one in counts.items():
         tell_counts(part, one, report)
