@@ -112,7 +112,7 @@ def _computed(block: Any) -> Any:
 
 
 class _OnRay(Workers):
-    """Tasks, not actors: Ray starts as many as there is work and room for, and one that dies is done again."""
+    """Tasks, not actors: Ray runs as many as there is room for, no more than was said; one that dies is done again."""
 
     def __init__(self, ray: Any, cluster: Cluster) -> None:
         self._ray, self._threads = ray, cluster.threads
@@ -120,13 +120,17 @@ class _OnRay(Workers):
 
     def map(self, function: Callable[[C, B], R], context: C, blocks: Iterable[B]) -> Iterator[R]:
         task = self._ray.remote(num_cpus=self._threads, max_retries=TRIES - 1)(_task)
-        given, running = self._ray.put((function, context)), deque[Any]()
+        given, taken = self._ray.put((function, context)), deque[Any]()
+        running = list[Any]()
         for block in blocks:
-            running.append(task.remote(given, block))
-            if len(running) >= 2 * self._most:
-                yield self._ray.get(running.popleft())
-        while running:
-            yield self._ray.get(running.popleft())
+            while len(running) >= self._most:
+                _, running = self._ray.wait(running)
+            taken.append(task.remote(given, block))
+            running.append(taken[-1])
+            while taken and (taken[0] not in running or len(taken) >= 2 * self._most):
+                yield self._ray.get(taken.popleft())
+        while taken:
+            yield self._ray.get(taken.popleft())
 
 
 def _task(given: tuple[Any, Any], block: Any) -> Any:
