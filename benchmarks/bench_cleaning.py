@@ -1,8 +1,8 @@
 """Cleaning large corpora: processor time of a pair, the most memory, and room on the disk, by the number of pairs.
 
 `python benchmarks/bench_cleaning.py 0.2 1` (million pairs). Pairs are drawn: 8 to 15 words of 30,000 on each side; of
-five pairs one is like the one before it but for a word. Cleaned by one process, without comparing words and with it, and
-by two workers. Each cleaning is a process of its own.
+five pairs one is like the one before it but for a word. Cleaned by one process, without comparing words and with it,
+and by two workers. Each cleaning is a process of its own.
 """
 
 from __future__ import annotations
