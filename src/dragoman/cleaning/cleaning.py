@@ -84,6 +84,8 @@ def clean(
         raise ConfigError("there is nothing to clean", hint="give --source and --target, or --pairs")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError("the directory has something in it", file=directory, hint="choose another")
+    if directory.resolve() == Path.cwd():
+        raise DataError("what is kept needs a directory of its own", found="the current one", hint="give another")
     corpus, folder = ParallelCorpus(corpus.aligned, corpus.pairs, "skip", corpus.form), unfinished(directory)
     known, rules = _languages_of(corpus, languages, rules, settings, report)
     given = _Given(corpus, rules, settings, known, scores, device, keep_dropped)
