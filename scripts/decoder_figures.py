@@ -102,7 +102,7 @@ def cache(tell: Tell) -> Sketch:
     heads = (
         (88.0, tell("query", "查询")),
         (first + 2 * wide, tell("keys and values of its own: cached", "自己的键和值：缓存")),
-        (second + 2 * wide, tell("those of the memory: computed once", "记忆的键和值：只算一次")),
+        (second + 2 * wide, tell("those of the memory: computed once", "编码器输出的键和值：只算一次")),
     )
     for x, name in heads:
         sketch.add(Words(x, 80, name, 12, bold=True))

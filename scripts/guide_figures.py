@@ -64,12 +64,13 @@ def mixed(share: float, end: str = DARK) -> str:
 def figures() -> dict[str, Callable[[Tell], Sketch]]:
     """Return what draws each figure, by its name."""
     import attention_figures
+    import cost_figures
     import decoder_figures
     import ladder_figures
     import measured_figures
     import sound_figures
 
-    rooms = (ladder_figures, attention_figures, decoder_figures, sound_figures, measured_figures)
+    rooms = (ladder_figures, attention_figures, decoder_figures, cost_figures, sound_figures, measured_figures)
     return {name: figure for room in rooms for name, figure in room.FIGURES.items()}
 
 

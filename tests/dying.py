@@ -27,3 +27,12 @@ class Dying(TranslateFile):
             elif not (self.folder / "has-died").exists():
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__(table)
+
+
+def dying_at_three(context: str, block: int) -> int:
+    """Return the block; at number 3 end the process, "always", or once, which a file of that name then tells."""
+    if block == 3 and (context == "always" or not Path(context).exists()):
+        if context != "always":
+            Path(context).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block

@@ -15,8 +15,8 @@ ROOMS = (
     "planning", "optimizers", "losses", "distributed", "fast", "ray", "bulk", "cleaning", "studies", "export",
     "translation",
     "language", "memory", "engines", "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov",
-    "sequences", "nn", "canvas", "config", "directories", "files", "archive", "given", "shown", "events", "errors",
-    "lazy", "pace", "protobuf",
+    "sequences", "nn", "canvas", "workers", "config", "directories", "files", "archive", "given", "shown", "events",
+    "errors", "lazy", "pace", "protobuf",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

@@ -18,19 +18,20 @@ class Pace:
         report: takes a line of plain text.
         what: is counted, as `datastore: tokens`.
         total: how many there are, if that is known.
+        before: how many were done before the work was begun again, and take no time.
     """
 
-    def __init__(self, report: Callable[[str], None], what: str, total: int | None) -> None:
-        self._report, self._what, self._total = report, what, total
+    def __init__(self, report: Callable[[str], None], what: str, total: int | None, before: int = 0) -> None:
+        self._report, self._what, self._total, self._before = report, what, total, before
         self._began = self._told = time.monotonic()
 
     def at(self, done: int) -> None:
         """Report progress, if it is time to: so many are done now."""
         now = time.monotonic()
-        if now - self._told < SECONDS or not done:
+        if now - self._told < SECONDS or done <= self._before:
             return
         self._told = now
-        each = (now - self._began) / done
+        each = (now - self._began) / (done - self._before)
         if self._total is None:
             self._report(f"{self._what} {done:,}, {1 / each:,.1f} a second")
         else:

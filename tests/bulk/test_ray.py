@@ -21,14 +21,18 @@ from pyarrow import parquet
 
 from dragoman import Translator, bulk
 from dragoman.bulk import on_ray, running, tables
+from dragoman.cleaning import clean, cleaning, facts
 from dragoman.cli import make_app
 from dragoman.config import DecodingConfig
+from dragoman.data import sharing
 from dragoman.data.filtering import Counts
 from dragoman.errors import ConfigError, DataError, DragomanError
 from dragoman.ray import Cluster, Synthesize, Translate, evaluate, synthesize, translate_file
 from dragoman.studies import evaluate as evaluate_here
 from dragoman.studies import synthesize as synthesize_here
-from dying import Dying
+from dragoman.text import ParallelCorpus
+from dragoman.workers import open_workers
+from dying import Dying, dying_at_three
 from end_to_end import small
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own house
@@ -304,3 +308,41 @@ def test_pairs_and_scores_are_those_of_one_process(model, expected, cluster, blo
     alone = evaluate_here(model, TEXTS, expected, metrics=["chrf"], bootstrap=0)
     assert judged.hypotheses == alone.hypotheses == expected
     assert judged.scores == alone.scores
+
+
+def test_work_on_a_corpus_gives_the_bytes_of_one_process(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(facts, "WINDOW", 60)
+    monkeypatch.setattr(cleaning, "BLOCK", 50)
+    monkeypatch.setattr(sharing, "BLOCK", 30)
+    random, words = numpy.random.default_rng(1), [one + other for one in "bdfgklmn" for other in "aeiou"]
+    rows = [[" ".join(random.choice(words, random.integers(3, 12))) for _ in range(2)] for _ in range(200)]
+    files = [
+        lines_file(tmp_path / f"in.{side}", [*column, *column[:20], ""])
+        for side, column in zip("ab", zip(*rows, strict=True), strict=True)
+    ]
+    given = ["--source", str(files[0]), "--target", str(files[1])]
+    ends = {"one": [], "ray": ["--ray", "local", "--workers", "2"]}
+    for name, more in ends.items():
+        how = [*given, *more, "--json", "--out"]
+        make_app()(["clean", *how, str(tmp_path / f"{name}-clean"), "--set", "near_similarity=0.7"],
+                   standalone_mode=False)  # fmt: skip
+        shards = [f"--set={one}" for one in ("data.shard_pairs=100", "tokenizer.kind=bpe", "tokenizer.vocab_size=300")]
+        make_app()(["prepare", *how, str(tmp_path / f"{name}-data"), *shards], standalone_mode=False)
+    for kind, count in (("clean", 4), ("data", 20)):
+        made = [path for path in (tmp_path / f"one-{kind}").rglob("*") if path.is_file()]
+        assert len(made) >= count
+        for path in made:
+            other = tmp_path / f"ray-{kind}" / path.relative_to(tmp_path / f"one-{kind}")
+            assert path.read_bytes() == other.read_bytes(), path
+    assert json.loads((tmp_path / "ray-clean" / "report.json").read_text())["rules"]["duplicate"]["dropped"] > 15
+
+
+def test_a_task_that_died_is_done_again_and_errors_come_as_they_were(cluster, tmp_path):
+    with open_workers(ONE) as workers:
+        assert list(workers.map(dying_at_three, str(tmp_path / "died"), range(6))) == list(range(6))
+    assert (tmp_path / "died").exists()
+    with pytest.raises(DragomanError, match="Ray gave up"), open_workers(ONE) as workers:
+        list(workers.map(dying_at_three, "always", range(6)))
+    none = ParallelCorpus.from_files([lines_file(tmp_path / "a", ["x"])], [lines_file(tmp_path / "b", ["y", "z"])])
+    with pytest.raises(DataError, match="different numbers of lines"):
+        clean(none, tmp_path / "out", workers=ONE)

@@ -197,7 +197,7 @@ def test_scores_drop_the_worst_share(
     assert np.unpackbits(worst(np.array([1.0, np.inf, 3.0, 2.0]), 0.5))[:4].tolist() == [0, 1, 1, 0]
 
 
-def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = put(tmp_path, [("猫", "cat")])
     with pytest.raises(ConfigError, match="no such rule"):
         clean(corpus, tmp_path / "out", without=["grammar"])
@@ -205,6 +205,11 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:
         clean(ParallelCorpus(), tmp_path / "out")
     with pytest.raises(DataError, match="something in it"):
         clean(corpus, tmp_path)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    for here in (".", tmp_path / "empty", "../empty"):
+        with pytest.raises(DataError, match="a directory of its own"):
+            clean(corpus, here)
     assert not (tmp_path / "out").exists()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dragoman.config import TrainConfig
-from dragoman.data import Prepared, TokenStore, prepare
+from dragoman.data import Prepared, TokenStore, prepare, sharing
 from dragoman.data import shards as room
 from dragoman.data.large import unfinished
 from dragoman.data.repetitions import Repetitions, is_marked
@@ -56,6 +56,33 @@ def test_shards_hold_what_one_store_does(tmp_path: Path, split: bool, more: tupl
     assert parts.key == whole.key
     assert parts.train.source_lengths.tolist() == whole.train.source_lengths.tolist()
     assert np.array_equal(parts.train.tokens("target"), whole.train.tokens("target"))
+
+
+def test_several_processes_write_the_bytes_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "BLOCK", 17)
+    more = ("data.shard_pairs=100", "data.drop_duplicates=true", "data.drop_overlap=true", "data.max_length_ratio=2")
+    config, told = config_of(tmp_path, *more, split=True), list[str]()
+    one, write, written = prepare(config, tmp_path / "one"), TokenStore.write, list[str]()
+
+    def stopped(directory: Path, *given: object, **named: object) -> TokenStore:
+        written.append(Path(directory).name)
+        if len(written) == 3:  # held-out part, one shard
+            raise KeyboardInterrupt
+        return write(directory, *given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TokenStore, "write", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config, tmp_path / "two", workers=2)
+    two = prepare(config, tmp_path / "two", workers=2)
+    assert one.counts == two.counts
+    assert one.sizes == two.sizes
+    files = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
+    assert len(files) > 12
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+    prepare(small_config(tmp_path, "run", *SETTINGS), tmp_path / "small", workers=2, report=told.append)
+    assert any("one process" in line for line in told)
 
 
 def test_a_stopped_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,12 @@ def test_two_systems_side_by_side(browser: Browser, address: str) -> None:
         expect(page.locator("#first")).to_contain_text("the model is the same")
         page.get_by_role("button", name="marian", exact=True).click()
         expect(page.locator("#first")).to_contain_text("position encoding")
+        told = asked(address, against="marian")["against"]
+        assert told["only_one"]
+        assert told["only_other"]
+        expect(page.locator("main")).to_contain_text("Encoder · layer 0 · self-attention · LayerNorm")
+        expect(page.locator("main")).to_contain_text("Encoder · layer 0 · self-attention · add")
+        expect(page.locator("main")).not_to_contain_text("layers.0")
 
 
 @dataclass

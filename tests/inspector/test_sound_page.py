@@ -131,8 +131,8 @@ def test_another_recording_is_chosen_in_the_page(browser: Browser, live: tuple[s
         assert "text=other.wav" in page.url
         weights = "decoder.layers.0.cross_attention.weights"
         go(page, view="heads", text="other.wav", stage=weights)
-        page.get_by_role("button", name="Switch head 1 off").click()
-        expect(page.locator("#ask-changes")).to_contain_text("head 1")
+        page.get_by_role("button", name="Switch head 0 off").click()
+        expect(page.locator("#ask-changes")).to_contain_text("head 0")
         expect(page.locator(".sound")).to_contain_text("other.wav")
         page.set_input_files("#ask-sound", {"name": "no.wav", "mimeType": "audio/wav", "buffer": b"no sound"})
         expect(page.get_by_role("alert")).to_contain_text("no sound that can be read")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,9 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.lines import each_result
@@ -24,12 +22,11 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.files import sum_of
 from dragoman.pace import Pace, silent
 from dragoman.text.opening import open_bytes
+from dragoman.workers.processes import TRIES, begin, leave
 
 if TYPE_CHECKING:
     from dragoman.translation import Translator
 
-# A part during which workers have died so often is left out.
-TRIES = 3
 _MOST_LINES = 10_000_000  # of a part, which is held in memory
 _WEIGHTS = "model.safetensors"
 
@@ -193,7 +190,7 @@ class _Run:
                 except BrokenProcessPool:
                     waiting = [*self._after_death(list(running.values())), *waiting]
                 except BaseException:  # what is under way would be waited for, and be lost
-                    _end(pool)
+                    leave(pool)
                     raise
         problems = [one for number in range(self.count) for one in self.parts.problems(number)]
         return BulkResult(self.parts.folder, self.lines, self.kept, tuple(problems), tuple(self._left_out))
@@ -228,23 +225,12 @@ class _Run:
         return again
 
 
-def _end(pool: ProcessPoolExecutor) -> None:
-    workers = list((getattr(pool, "_processes", None) or {}).values())  # gone after the next line
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.terminate()
-    for worker in workers:
-        worker.join()
-
-
 _WORKER: dict[str, Any] = {}
 
 
 def _open(job: Job) -> None:
     """Open the model, once in each worker; what is wrong with it is told by the first part."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the key is meant for who hands out parts, who ends us
-    Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = str(job.placement.threads or 1)
+    begin(job.placement.threads or 1)
     from dragoman.translation import Translator
 
     place = job.placement
@@ -257,14 +243,6 @@ def _open(job: Job) -> None:
         _WORKER["error"] = error
     else:
         _WORKER.update(job=job, translator=translator)
-
-
-def _end_with_parent() -> None:
-    """End when the process that hands out parts has: killed, it cannot say so, and models would stay in memory."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _translated(part: Part) -> tuple[list[str], list[Problem]]:

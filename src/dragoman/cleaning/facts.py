@@ -1,16 +1,18 @@
 """What one reading of a corpus tells: what is usual in it, where its lines slipped, which pairs came before.
 
-Memory does not grow with the corpus but for one bit a pair and rule: hashes go to the disk, texts that repeat are
-counted in a table of fixed size, and lines are looked at some thousands at a time.
+It is read in windows of some thousand pairs. What a window tells depends on its pairs alone (`look`), so windows may be
+looked at by several processes; `merged` puts together what they found, in order. Memory does not grow with the corpus
+but for one bit a pair and rule: hashes go to the disk, and texts that repeat are counted in a table of fixed size.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,8 +20,7 @@ import numpy as np
 
 from dragoman.cleaning.rules import Usual, is_empty, scripts_of
 from dragoman.config.cleaning import CleaningConfig
-from dragoman.data.repetitions import Repetitions, is_marked
-from dragoman.pace import Pace
+from dragoman.data.repetitions import Repetitions
 from dragoman.text import Pair
 from dragoman.text.keys import skeleton, text_hash
 from dragoman.text.shifted import Lengths
@@ -29,11 +30,13 @@ from dragoman.text.sides import SideProfiles
 WINDOW = 10_000
 # A slip that ends so close to the end of what was looked at may go on.
 _GOES_ON = 200
-# Of longer corpora so many lengths and texts, evenly spread, tell what is usual.
+# Of longer corpora so many lengths, evenly spread, tell what is usual.
 _SAMPLE = 200_000
 _SLOTS = 2**22  # of the table that counts texts that repeat
+_MOST = 65_535  # that it counts
 _PART_OF_SIDE = 0.25  # of the letters of a side: a script with fewer is not usual for it
 _DIGITS = re.compile(r"\d+")
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass
@@ -49,18 +52,19 @@ class Slip:
 
 
 class Repeats:
-    """Counts how often texts come, in a table of fixed size: never too few, seldom too many."""
+    """Counts how often texts come, in a table of fixed size: never too few, seldom too many; at most 65,535."""
 
     def __init__(self) -> None:
-        self._counts = [array("H", bytes(2 * _SLOTS)) for _ in range(2)]
+        self._counts = np.zeros((2, _SLOTS), dtype=np.uint16)
 
-    def add(self, key: int) -> None:
-        """Count a text by its 64-bit hash; beyond 65,535 no more."""
-        for counts, slot in zip(self._counts, (key % _SLOTS, (key >> 32) % _SLOTS), strict=True):
-            counts[slot] = min(counts[slot] + 1, 65_535)
+    def add_all(self, keys: np.ndarray) -> None:
+        """Count texts by their 64-bit hashes, uint64 [texts]."""
+        for counts, slots in zip(self._counts, (keys % _SLOTS, (keys >> np.uint64(32)) % _SLOTS), strict=True):
+            places, times = np.unique(slots.astype(np.int64), return_counts=True)
+            counts[places] = np.minimum(counts[places] + times, _MOST).astype(np.uint16)
 
     def __getitem__(self, key: int) -> int:
-        return min(self._counts[0][key % _SLOTS], self._counts[1][(key >> 32) % _SLOTS])
+        return min(int(self._counts[0][key % _SLOTS]), int(self._counts[1][(key >> 32) % _SLOTS]))
 
 
 @dataclass
@@ -87,10 +91,6 @@ class Facts:
     near: np.ndarray
     repeats: tuple[Repeats, Repeats] = field(repr=False)
 
-    def is_shifted(self, place: int) -> bool:
-        """Return whether the pair at a place is in a stretch that slipped."""
-        return is_marked(self.shifted, place)
-
 
 def near_key(source: str, target: str) -> int:
     """Return the hash of what remains of a pair without case, punctuation, blanks and digits."""
@@ -102,38 +102,114 @@ def side_key(text: str) -> int:
     return text_hash(skeleton(text))
 
 
-def find_facts(
-    pairs: Iterable[Pair], folder: Path, rules: frozenset[str], settings: CleaningConfig, report: Callable[[str], None]
-) -> Facts:
-    """Read a corpus once and return what it tells.
+@dataclass(frozen=True)
+class Window:
+    """Pairs of one file that follow each other.
+
+    Attributes:
+        texts: source and target of each.
+        slip: the first of those that slipped, and the one after the last; the same where none did.
+        where: the file, and the first and the last line of the slip.
+    """
+
+    texts: list[tuple[str, str]]
+    slip: tuple[int, int]
+    where: tuple[str, int, int]
+
+
+def windows(pairs: Iterable[Pair], rules: frozenset[str]) -> Iterator[Window]:
+    """Yield a corpus in windows. From the beginning of any window on, the rest of a corpus is cut alike.
+
+    A slip that goes on at the end of a window is looked at again together with what follows, if anything does.
 
     Args:
         pairs: in the order of the files.
+        rules: names of those that will be asked.
+    """
+    waiting: list[Pair] = []
+    for pair in pairs:
+        ends = bool(waiting) and pair.file != waiting[-1].file
+        if ends or len(waiting) >= WINDOW:
+            window = _window(waiting, rules, ends=ends)
+            yield window
+            waiting = waiting[len(window.texts) :]
+        waiting.append(pair)
+    if waiting:
+        yield _window(waiting, rules, ends=True)
+
+
+def _window(pairs: list[Pair], rules: frozenset[str], *, ends: bool) -> Window:
+    begin, end = _slip(pairs) if "shifted" in rules else (0, 0)
+    done = begin if not ends and begin and len(pairs) - end < _GOES_ON else len(pairs)
+    end = max(begin, min(end, done))
+    where = (pairs[begin].file, pairs[begin].line, pairs[end - 1].line) if begin < end else ("", 0, 0)
+    return Window([pair[:2] for pair in pairs[:done]], (begin, end), where)
+
+
+def _slip(pairs: list[Pair]) -> tuple[int, int]:
+    """Where lines slipped: the first place and the one after the last; the same where they did not."""
+    lengths = Lengths()
+    lengths.add(pairs)
+    found = lengths.stretches()
+    if not found:
+        return 0, 0
+    numbers = [pair.line for pair in pairs]
+    return numbers.index(found[0].first), numbers.index(found[0].last) + 1
+
+
+def look(rules: frozenset[str], window: Window) -> Arrays:
+    """Return what a window tells, as arrays.
+
+    Args:
+        rules: names of those that will be asked.
+        window: some pairs.
+    """
+    texts, (begin, end) = window.texts, window.slip
+    good = [pair for place, pair in enumerate(texts) if not begin <= place < end]
+    found: Arrays = {"pairs": np.array([len(texts), begin, end]), "exact": _keys(text_hash(*pair) for pair in texts)}
+    if "near duplicate" in rules:
+        found["near"] = _keys(near_key(*pair) for pair in texts)
+    if "boilerplate" in rules:
+        found["sides"] = _keys(side_key(text) for pair in texts for text in pair).reshape(-1, 2)
+    ratios, scripts = np.full(len(texts), np.nan, np.float32), (Counter[str](), Counter[str]())
+    for place, pair in enumerate(texts):
+        if not begin <= place < end and not is_empty(*pair, Usual(), CleaningConfig()):
+            ratios[place] = math.log((len(pair[0]) + 1) / (len(pair[1]) + 1))
+            for counts, text in zip(scripts, pair, strict=True):
+                counts.update(scripts_of(text))
+    found["ratios"] = ratios
+    told = json.dumps({"where": window.where, "scripts": scripts}).encode()
+    found["told"] = np.frombuffer(told, np.uint8)
+    if "exchanged" in rules and good:
+        profiles = SideProfiles()
+        profiles.add(*([pair[side] for pair in good] for side in (0, 1)))
+        for name in ("bigrams", "blocks"):
+            counts = getattr(profiles, name)
+            found[name] = np.stack([*np.nonzero(counts), counts[counts > 0]])
+    return found
+
+
+def _keys(keys: Iterable[int]) -> np.ndarray:
+    return np.frombuffer(array("Q", keys), np.uint64)
+
+
+def merged(found: Iterable[Arrays], folder: Path, rules: frozenset[str]) -> Facts:
+    """Return the facts of a corpus.
+
+    Args:
+        found: what each window told, in order.
         folder: for hashes; must not exist.
         rules: names of those that will be asked.
-        settings: the thresholds.
-        report: takes a line of plain text now and then.
-
-    Raises:
-        DataError: a file cannot be read.
     """
-    reader, pace = _Reader(folder, rules, settings), Pace(report, "first reading: pairs", None)
-    window: list[Pair] = []
-    for pair in pairs:
-        ends = bool(window) and pair.file != window[-1].file
-        if ends or len(window) >= WINDOW:
-            window = window[reader.read(window, ends=ends) :]
-            pace.at(reader.total)
-        window.append(pair)
-    reader.read(window, ends=True)
-    return reader.facts()
+    merging = _Merging(folder, rules)
+    for arrays in found:
+        merging.add(arrays)
+    return merging.facts()
 
 
-class _Reader:
-    """The first reading: takes windows, and makes facts of them."""
-
-    def __init__(self, folder: Path, rules: frozenset[str], settings: CleaningConfig) -> None:
-        self._rules, self._settings, self.total = rules, settings, 0
+class _Merging:
+    def __init__(self, folder: Path, rules: frozenset[str]) -> None:
+        self._rules, self._total = rules, 0
         self._exact, self._near = (Repetitions(folder / name) for name in ("exact", "near"))
         self._profiles, self._repeats = SideProfiles(), (Repeats(), Repeats())
         self._slips: list[Slip] = []
@@ -142,56 +218,46 @@ class _Reader:
         self._scripts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self._paired = np.zeros(_SLOTS, dtype=bool)  # pairs that were counted among `repeats`
 
-    def read(self, window: list[Pair], *, ends: bool) -> int:
-        """Take pairs of one file that follow each other; return how many of them are done with.
-
-        A slip that goes on at the end of the window is looked at again together with what follows, if anything does.
-        """
-        begin, end = self._slip(window) if "shifted" in self._rules and window else (0, 0)
-        done = begin if not ends and begin and len(window) - end < _GOES_ON else len(window)
-        if begin < min(end, done):
-            self._note(window, begin, end)
-        good = [pair for place, pair in enumerate(window[:done]) if not begin <= place < end]
-        if "exchanged" in self._rules and good:
-            self._profiles.add([pair.source for pair in good], [pair.target for pair in good])
-        for place, pair in enumerate(window[:done]):
-            self._look(pair, slipped=begin <= place < end)
-        self.total += done
-        return done
-
-    def _look(self, pair: Pair, *, slipped: bool) -> None:
-        key, near = text_hash(*pair[:2]), near_key(*pair[:2]) if "near duplicate" in self._rules else 0
+    def add(self, found: Arrays) -> None:
+        count, begin, end = found["pairs"].tolist()
+        told = json.loads(found["told"].tobytes())
         # What will be dropped anyway must not be what a later pair is a repetition of.
-        for found, one in ((self._exact, key), (self._near, near)):
-            found.skip() if slipped else found.add(one)
-        if slipped or is_empty(pair.source, pair.target, Usual(), self._settings):
-            return
-        if self._seen % self._stride == 0:
-            self._ratios.append(math.log((len(pair.source) + 1) / (len(pair.target) + 1)))
-            for side, text in enumerate(pair[:2]):
-                self._scripts[side].update(scripts_of(text))
-            if len(self._ratios) >= 2 * _SAMPLE:
-                self._ratios, self._stride = self._ratios[::2], 2 * self._stride
-        self._seen += 1
-        if "boilerplate" in self._rules and not self._paired[key % _SLOTS]:
-            self._paired[key % _SLOTS] = True
-            for side, text in enumerate(pair[:2]):
-                self._repeats[side].add(side_key(text))
+        stays = np.ones(count, dtype=bool)
+        stays[begin:end] = False
+        self._exact.add_all(found["exact"], stays)
+        if "near" in found:
+            self._near.add_all(found["near"], stays)
+        if begin < end:
+            self._shifted.append((self._total + begin, self._total + end))
+            self._note(*told["where"])
+        full = ~np.isnan(found["ratios"])
+        self._take_ratios(found["ratios"][full])
+        for counts, more in zip(self._scripts, told["scripts"], strict=True):
+            counts.update(more)
+        if "sides" in found:
+            self._count_sides(found["exact"][full], found["sides"][full])
+        for name in ("bigrams", "blocks"):
+            if name in found:
+                sides, places, counts = found[name]
+                getattr(self._profiles, name)[sides, places] += counts
+        self._total += count
 
-    def _slip(self, window: list[Pair]) -> tuple[int, int]:
-        """Where in a window lines slipped: the first place and the one after the last; the same where they did not."""
-        lengths = Lengths()
-        lengths.add(window)
-        found = lengths.stretches()
-        if not found:
-            return 0, 0
-        numbers = [pair.line for pair in window]
-        return numbers.index(found[0].first), numbers.index(found[0].last) + 1
+    def _take_ratios(self, ratios: np.ndarray) -> None:
+        self._ratios.frombytes(ratios[-self._seen % self._stride :: self._stride].tobytes())
+        self._seen += len(ratios)
+        while len(self._ratios) >= 2 * _SAMPLE:
+            self._ratios, self._stride = self._ratios[::2], 2 * self._stride
 
-    def _note(self, window: list[Pair], begin: int, end: int) -> None:
+    def _count_sides(self, exact: np.ndarray, sides: np.ndarray) -> None:
+        """Count both sides of each pair that comes for the first time."""
+        slots, first = np.unique((exact % _SLOTS).astype(np.int64), return_index=True)
+        new = ~self._paired[slots]
+        self._paired[slots[new]] = True
+        for repeats, keys in zip(self._repeats, sides[first[new]].T, strict=True):
+            repeats.add_all(keys)
+
+    def _note(self, file: str, first: int, last: int) -> None:
         """Remember a slip; one that follows another closely is the same."""
-        self._shifted.append((self.total + begin, self.total + end))
-        file, first, last = window[begin].file, window[begin].line, window[end - 1].line
         before = self._slips[-1] if self._slips else None
         if before is not None and before.file == file and first - before.last <= _GOES_ON:
             before.last = last
@@ -199,18 +265,18 @@ class _Reader:
             self._slips.append(Slip(file, first, last))
 
     def facts(self) -> Facts:
-        """Return what was found."""
-        shifted = np.zeros(self.total, dtype=bool)
+        shifted = np.zeros(self._total, dtype=bool)
         for begin, end in self._shifted:
             shifted[begin:end] = True
+        none = np.zeros(-(-self._total // 8), np.uint8)
         return Facts(
-            pairs=self.total,
+            pairs=self._total,
             usual=Usual(float(np.median(self._ratios)) if self._ratios else 0.0, self._usual_scripts()),
             profiles=self._profiles,
             slips=self._slips,
             shifted=np.packbits(shifted),
             duplicate=self._exact.found(),
-            near=self._near.found(),
+            near=self._near.found() if "near duplicate" in self._rules else none,
             repeats=self._repeats,
         )
 

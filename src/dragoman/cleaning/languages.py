@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from dragoman.config.cleaning import CleaningConfig
 
 _LONGEST = 500  # characters that are looked at
+
+
+@cache
+def _identifier() -> Any:
+    """That of py3langid, whose model takes a moment to open."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 class LanguageRule:
@@ -25,12 +34,11 @@ class LanguageRule:
     def open(cls, languages: tuple[str | None, ...], settings: CleaningConfig) -> tuple[LanguageRule | None, str]:
         """Return the rule, or None and why it cannot be asked: no language is known, or the package is missing."""
         try:
-            from py3langid.langid import MODEL_FILE, LanguageIdentifier
+            identifier = _identifier()
         except ImportError:
             return None, "the package py3langid is missing (it is in the extra `corpora`)"
         if not any(languages):
             return None, "nobody has said which languages the sides are (--source-language, --target-language)"
-        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         known = set(map(str, identifier.nb_classes))
         source, target = (None if one is None else one.lower().partition("-")[0] for one in languages)
         wanted = (source if source in known else None, target if target in known else None)

@@ -32,7 +32,7 @@ RULES = {
     "numbers": "the sides have different numbers",
     "boilerplate": "a side stands in very many pairs, or is an address",
     "duplicate": "the pair came before",
-    "near duplicate": "the pair came before, but for case, punctuation, blanks and digits",
+    "near duplicate": "the pair came before, but for case, punctuation, blanks, digits (near_similarity: a few words)",
     "score": "two models find the pair unlikely, or far less likely in one direction than in the other",
 }
 _FEWEST = 10  # characters of a side whose ratio is looked at

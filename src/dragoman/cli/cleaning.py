@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dragoman.cli.blocks import Ray, Workers, blocks_by
 from dragoman.cli.options import (
     Columns,
     Device,
@@ -44,6 +45,8 @@ def clean(
         list[str] | None,
         typer.Option("--set", help="A threshold, as max_ratio=4; repeatable.", metavar="NAME=VALUE"),
     ] = None,
+    workers: Workers = None,
+    ray: Ray = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -64,6 +67,7 @@ def clean(
         languages=(source_language, target_language),
         scores=scores,
         keep_dropped=keep_dropped,
+        workers=blocks_by(ray, workers),
         device=device,
         report=silent if as_json else tell,
     )

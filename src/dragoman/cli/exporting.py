@@ -44,6 +44,9 @@ def export(
         Path | None,
         typer.Option(help="Lines to check with.  [default: the run's held-out sources]", metavar="FILE"),
     ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="For onnx: also write a page that translates in a browser, without a server.")
+    ] = False,
     license_name: Annotated[
         str | None, typer.Option("--license", help="Of the model, as hubs of models call it.", metavar="NAME")
     ] = None,
@@ -53,7 +56,7 @@ def export(
     from dragoman.export import export_model as make
 
     made = make(model, to, out, drop=drop or (), quantization=quantization, check=check, check_file=check_lines,
-                license_name=license_name, report=tell)  # fmt: skip
+                web=web, license_name=license_name, report=tell)  # fmt: skip
     if as_json:
         print_json(made.to_dict())
         return

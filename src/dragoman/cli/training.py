@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from dragoman.cli.blocks import Ray, Workers, blocks_by
 from dragoman.cli.options import (
     Columns,
     Config,
@@ -135,13 +136,15 @@ def prepare(
     ] = None,
     config: Config = None,
     settings: Set = None,
+    workers: Workers = None,
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Read, check, tokenise and store a corpus. `train --prepared` then starts from it, as often as you like."""
     chosen = make_settings(locals())
     from dragoman.data import prepare as run_preparation
 
-    data = run_preparation(chosen, out, report=silent if as_json else print)
+    data = run_preparation(chosen, out, workers=blocks_by(ray, workers), report=silent if as_json else print)
     if as_json:
         print_json({"directory": str(data.directory), "report": data.report.to_dict()})
 

@@ -50,6 +50,13 @@ class CleaningConfig(Section, section="cleaning"):
         unit="pairs",
         since="0.2.0",
     )
+    near_similarity: Share = setting(
+        default=1.0,
+        description="Pairs that share so much of their words, and of neighbouring two, with an earlier pair are near "
+        "duplicates (Jaccard similarity; found by MinHash, then compared exactly). With 1, only those that are "
+        "equal but for case, punctuation, blanks and digits.",
+        since="0.2.0",
+    )
     drop_share: Share = setting(
         default=0.1,
         description="With scores of two models: the share of what the other rules keep that is dropped, the worst.",

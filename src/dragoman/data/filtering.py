@@ -131,7 +131,13 @@ def drop_texts(
 
 
 def encode_pairs(
-    pairs: Iterable[Pair], tokenizers: TokenizerPair, data: DataConfig, counts: Counts, *, limit_ratio: bool = True
+    pairs: Iterable[Pair],
+    tokenizers: TokenizerPair,
+    data: DataConfig,
+    counts: Counts,
+    *,
+    limit_ratio: bool = True,
+    threads: int | None = None,
 ) -> Iterator[Encoded]:
     """Yield each pair with its source and target ids, without those that are too long or too unequal in tokens.
 
@@ -141,9 +147,10 @@ def encode_pairs(
         data: `max_source_tokens`, `max_target_tokens` and `max_length_ratio`.
         counts: filled in under "too long" and "length ratio", and what is kept.
         limit_ratio: apply `max_length_ratio`.
+        threads: that encode; as many as there are processors if None.
     """
     plain = tokenizers.matching is None
-    for pair, source, target in _with_ids(pairs, tokenizers):
+    for pair, source, target in _with_ids(pairs, tokenizers, threads or _processors()):
         shorter, longer = sorted((len(source), len(target)))
         if not shorter:  # nothing but characters that normalising drops
             counts.dropped["empty"] += 1
@@ -156,9 +163,14 @@ def encode_pairs(
             yield pair, source if plain else tokenizers.source_of(source).joined, target
 
 
-def _with_ids(pairs: Iterable[Pair], tokenizers: TokenizerPair) -> Iterator[tuple[Pair, list[int], list[int]]]:
-    """Both sides of each pair as ids, by all processors; while some pairs are encoded, the next ones are read."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _with_ids(
+    pairs: Iterable[Pair], tokenizers: TokenizerPair, threads: int
+) -> Iterator[tuple[Pair, list[int], list[int]]]:
+    """Both sides of each pair as ids, by some threads; while some pairs are encoded, the next ones are read."""
 
     def encoded(some: list[Pair]) -> Iterator[tuple[Pair, list[int], list[int]]]:
         sources, targets = zip(*(pair[:2] for pair in some), strict=True)

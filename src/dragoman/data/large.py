@@ -8,7 +8,6 @@ and the same call goes on from there.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -22,28 +21,29 @@ from typing import Any
 import numpy as np
 
 from dragoman.config import TrainConfig
+from dragoman.data.begun import BEGUN, KEYS, Begun, kept_texts
 from dragoman.data.corpora import Corpora
 from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts
 from dragoman.data.mixing import repeated
 from dragoman.data.prepared_files import write_json, write_texts
-from dragoman.data.repetitions import Repetitions, is_marked
+from dragoman.data.repetitions import Repetitions
 from dragoman.data.shards import finish, shard_path
+from dragoman.data.sharing import Encoding, SharedShards, hashed
 from dragoman.data.splitting import Candidates, is_held_out
 from dragoman.data.store import DESCRIPTION, TokenStore
 from dragoman.files import parse_json, read_json, remove_temporaries, write_new_file
 from dragoman.pace import Pace
 from dragoman.text import Pair, ReadCounts, TokenizerPair
 from dragoman.text.corpus import Corpus, ParallelCorpus
-from dragoman.text.keys import text_hash
 from dragoman.text.lines import count_lines
 from dragoman.text.opening import COMPRESSED, is_stream
 from dragoman.text.pair_readers import layout_of, read_pairs
+from dragoman.workers import Workers
 
 Tell = Callable[[str], None]
 # Pairs that the report, the choices and the tokenizers are made from: so many, up to twice as many.
 SAMPLE = 250_000
 PACKED = (*COMPRESSED, ".parquet")  # whose bytes do not tell how many pairs they hold at most
-BEGUN, KEYS = "begun.json", "begun.npz"
 _SMALLEST_PAIR = 4  # bytes, with the ends of both lines
 
 
@@ -63,45 +63,6 @@ class Sample(Corpus):
         """Yield the pairs."""
         del counts
         return iter(self.pairs)
-
-
-@dataclass(frozen=True)
-class Begun:
-    """What the first reading found.
-
-    Attributes:
-        pairs: how many there are.
-        held_out: hashes of the sources that are held out, if pairs are split off.
-        repetitions: a bit for each pair: whether it came before; empty if nobody asked.
-        seen: what is held out, if pairs that share a side with it are left out.
-        counts: of the held-out pairs.
-    """
-
-    pairs: int
-    held_out: frozenset[int] | None
-    repetitions: np.ndarray
-    seen: SeenKeys | None
-    counts: Counts
-
-    def save(self, folder: Path, key: str) -> None:
-        """Write what was found, of data with this key."""
-        seen = () if self.seen is None else [np.array(sorted(side), np.uint64) for side in self.seen.sides]
-        arrays = {f"seen{number}": side for number, side in enumerate(seen)}
-        held_out = {} if self.held_out is None else {"held_out": np.array(sorted(self.held_out), np.uint64)}
-        data = io.BytesIO()
-        np.savez(data, allow_pickle=False, repetitions=self.repetitions, **arrays, **held_out)
-        write_new_file(folder / KEYS, data.getvalue())
-        write_json(folder / BEGUN, {"key": key, "pairs": self.pairs, "counts": self.counts.to_dict()})
-
-    @classmethod
-    def load(cls, folder: Path) -> Begun:
-        """Read what `save` wrote."""
-        facts = read_json(folder / BEGUN)
-        with np.load(folder / KEYS, allow_pickle=False) as arrays:
-            sides = tuple(frozenset(arrays[f"seen{n}"].tolist()) for n in (0, 1) if f"seen{n}" in arrays)
-            held_out = frozenset(arrays["held_out"].tolist()) if "held_out" in arrays else None
-            counts = Counts.from_dict(facts["counts"])
-            return cls(facts["pairs"], held_out, arrays["repetitions"], SeenKeys(sides) if sides else None, counts)
 
 
 def is_large(corpora: Corpora, config: TrainConfig, tokenizers: TokenizerPair | None) -> bool:
@@ -145,7 +106,7 @@ def open_unfinished(folder: Path, key: str, report: Tell) -> bool:
 
 
 def first_reading(
-    folder: Path, corpora: Corpora, config: TrainConfig, report: Tell
+    folder: Path, corpora: Corpora, config: TrainConfig, workers: Workers | None, report: Tell
 ) -> tuple[Begun, Sample, list[Pair]]:
     """Read all pairs once; return what was found, an even sample, and the held-out pairs.
 
@@ -153,6 +114,7 @@ def first_reading(
         folder: for what takes more than memory.
         corpora: the pairs.
         config: its `data`.
+        workers: who compute hashes; None: this process.
         report: takes a line of plain text now and then.
 
     Raises:
@@ -162,16 +124,17 @@ def first_reading(
     repetitions = Repetitions(folder / "repetitions") if config.data.drop_duplicates else None
     sample, stride, total = list[Pair](), 1, 0
     pace = Pace(report, "first reading: pairs", None)
-    for pair in corpora.train:
+    asked = held is not None, repetitions is not None
+    for pair, place, key in hashed(corpora.train, asked, workers):
         if total % stride == 0:
             sample.append(pair)
             if len(sample) == 2 * SAMPLE:
                 sample, stride = sample[::2], 2 * stride
         total += 1
         if held is not None:
-            held.add(pair)
+            held.add(pair, place)
         if repetitions is not None:
-            repetitions.add(text_hash(*pair.sides))
+            repetitions.add(key)
         if total % 2**14 == 0:
             pace.at(total)
     found = np.zeros(0, np.uint8)
@@ -188,10 +151,16 @@ def first_reading(
 
 
 def begin(
-    folder: Path, key: str, corpora: Corpora, config: TrainConfig, tokenizers: TokenizerPair | None, report: Tell
+    folder: Path,
+    key: str,
+    corpora: Corpora,
+    config: TrainConfig,
+    tokenizers: TokenizerPair | None,
+    workers: Workers | None,
+    report: Tell,
 ) -> None:
     """Make all but the shards: the report, the tokenizers and the held-out part; see `first_reading`."""
-    begun, sample, kept = first_reading(folder, corpora, config, report)
+    begun, sample, kept = first_reading(folder, corpora, config, workers, report)
     sampled = replace(corpora, train=sample)
     found = sampled.report(config)
     report(f"{begun.pairs:,} pairs; what follows is of {len(sample.pairs):,}, spread evenly over them")
@@ -217,7 +186,7 @@ def _size(tokenizers: TokenizerPair) -> int:
 
 
 def write_shards(
-    folder: Path, corpora: Corpora, config: TrainConfig, report: Tell
+    folder: Path, corpora: Corpora, config: TrainConfig, workers: Workers | None, report: Tell
 ) -> tuple[TokenStore, Counts, dict[str, int]]:
     """Write the shards that are not there yet; return the store, the counts, and how many pairs each file gave.
 
@@ -225,6 +194,7 @@ def write_shards(
         folder: where `begin` left what it made.
         corpora: the pairs.
         config: its `data`.
+        workers: who filter and encode; None: this process, with all its threads.
         report: takes a line of plain text now and then.
 
     Raises:
@@ -236,15 +206,22 @@ def write_shards(
     remove_temporaries(train)
     sizes = dict.fromkeys((*data.source, *data.pairs), 0)
     pairs, pace = corpora.train.read(reading), Pace(report, "train: pairs", begun.pairs)
+    done = {number for number in range(-(-begun.pairs // data.shard_pairs)) if shard_path(train, number).is_dir()}
+    encoding = Encoding(begun, tokenizers, data)
+    shards = None if workers is None else SharedShards(workers, encoding, pairs, done, pace)
     for number, start in enumerate(range(0, begun.pairs, data.shard_pairs)):
         block, path = islice(pairs, data.shard_pairs), shard_path(train, number)
         facts = path.with_suffix(".json")
         if path.is_dir():
-            deque(block, maxlen=0)
+            if shards is None:
+                deque(block, maxlen=0)
         else:
             counts, found = Counts(unit=corpora.unit), dict[str, int]()
-            kept = _kept(block, start, begun, counts, pace)
-            encoded = corpora.encode(kept, tokenizers, config, counts, limit_ratio=True)
+            if shards is None:
+                kept = kept_texts(block, start, begun, counts, pace)
+                encoded = corpora.encode(kept, tokenizers, config, counts, limit_ratio=True)
+            else:
+                encoded = shards.rows(number, counts)
             facts.unlink(missing_ok=True)
             rows = _counted(repeated(encoded, data.repeats, found), facts, counts, found)
             TokenStore.write(path, rows, vocabulary_size=_size(tokenizers))
@@ -268,23 +245,3 @@ def _counted(rows: Iterable[Any], file: Path, counts: Counts, sizes: dict[str, i
     """The rows of a shard; what was counted of them is written down before the shard is complete."""
     yield from rows
     write_new_file(file, json.dumps({"counts": counts.to_dict(), "sizes": sizes}).encode())
-
-
-def _kept(block: Iterator[Pair], start: int, begun: Begun, counts: Counts, pace: Pace) -> Iterator[Pair]:
-    """The pairs of a shard that pass the filters on text; `start` is the number of its first one."""
-    place, chosen = start - 1, begun.held_out
-
-    def numbered() -> Iterator[Pair]:
-        nonlocal place
-        for pair in block:
-            place += 1
-            if place % 2**14 == 0:
-                pace.at(place)
-            if chosen is not None and is_held_out(pair, chosen):
-                counts.read += 1
-                counts.dropped["held out"] += 1
-            else:
-                yield pair
-
-    again = (lambda: is_marked(begun.repetitions, place)) if len(begun.repetitions) else False
-    return drop_texts(numbered(), counts, drop_duplicates=again, seen=begun.seen)

@@ -35,9 +35,18 @@ class Repetitions:
         if len(part) >= 2 * _WAITING:
             self._flush(key % _FILES)
 
-    def skip(self) -> None:
-        """Take a text that repeats none, and that none repeats."""
-        self._count += 1
+    def add_all(self, keys: np.ndarray, counted: np.ndarray) -> None:
+        """Take the hashes of some texts, uint64 [texts]; one that is not counted (bool) repeats none, and none it."""
+        places = np.flatnonzero(counted)
+        parts = (keys[places] % np.uint64(_FILES)).astype(np.int64)
+        both = np.stack([keys[places], (places + self._count).astype(np.uint64)], axis=1)
+        self._count += len(keys)
+        order = np.argsort(parts, kind="stable")
+        ends = np.cumsum(np.bincount(parts, minlength=_FILES))
+        for number, some in enumerate(np.split(both[order], ends[:-1])):
+            self._waiting[number].frombytes(some.tobytes())
+            if len(self._waiting[number]) >= 2 * _WAITING:
+                self._flush(number)
 
     def _flush(self, number: int) -> None:
         with self._paths[number].open("ab") as file:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 import numpy as np
 
 from dragoman.config import AudioConfig, TrainingConfig
-from dragoman.data.prepare import Prepared
+from dragoman.data.preparing import Prepared
 from dragoman.data.sounds import SoundStore
 from dragoman.data.store import SIDES, TokenStore
 from dragoman.errors import ConfigError

@@ -42,7 +42,7 @@ def choose_held_out(pairs: Iterable[Pair], unit: Literal["pairs", "lines"] = "pa
     """
     found = Candidates()
     for pair in pairs:
-        found.add(pair)
+        found.add(pair, place_of(pair))
     chosen = found.chosen(unit)
     return lambda pair: is_held_out(pair, chosen)
 
@@ -55,12 +55,11 @@ class Candidates:
         self._counts: Counter[int] = Counter()
         self._held: dict[int, list[tuple[int, Pair]]] = {}
 
-    def add(self, pair: Pair) -> None:
-        """Take the next pair of the corpus."""
-        if not pair.is_complete:
+    def add(self, pair: Pair, place: int | None) -> None:
+        """Take the next pair of the corpus, with what `place_of` gives for it."""
+        if place is None:
             return
         self._pairs += 1
-        place = _place(pair)
         if place > self._most:
             return
         self._counts[place] += 1
@@ -103,8 +102,9 @@ class Candidates:
 
 def is_held_out(pair: Pair, chosen: frozenset[int]) -> bool:
     """Return whether a pair is of a source that was chosen."""
-    return pair.is_complete and _place(pair) in chosen
+    return place_of(pair) in chosen
 
 
-def _place(pair: Pair) -> int:
-    return text_hash("held out", skeleton(pair.sides[0]))
+def place_of(pair: Pair) -> int | None:
+    """Return the hash of a source by which pairs are held out, the smallest ones; None if a side is empty."""
+    return text_hash("held out", skeleton(pair.sides[0])) if pair.is_complete else None

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dragoman.directories import check_new, prepared, put
 from dragoman.errors import ConfigError
-from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx
+from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx, web_page
 from dragoman.export.checking import LINES, Check, Loss, Peer, check_lines, compare, loss_of
 from dragoman.export.given import Given, open_given
 from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, OnnxPeer
@@ -77,6 +77,7 @@ def export_model(
     quantization: str = "float32",
     check: bool = True,
     check_file: str | Path | None = None,
+    web: bool = False,
     license_name: str | None = None,
     report: Callable[[str], None] = silent,
 ) -> Exported:
@@ -91,6 +92,7 @@ def export_model(
             too; for MarianMT float16; for ONNX int8.
         check: whether the program translates 200 lines, which are compared with our own.
         check_file: lines to check with; those of the run's held-out pairs if None, and random tokens where it has none.
+        web: whether a page that translates in a browser is written beside the graphs; for `onnx`.
         license_name: of the model, as hubs of models call it, for its card.
         report: takes lines about the progress.
 
@@ -102,10 +104,14 @@ def export_model(
     """
     out = Path(out)
     way, packed = _way(to, out, quantization), to == "argos"
+    if web and to != "onnx":
+        raise ConfigError("only ONNX graphs run in a web page", expected="--to onnx with --web", found=f"--to {to}")
     given = open_given(model, drop, license_name)
     checked, lost = None, None
     with prepared(out) as made:
         way.write(given, made, quantization)
+        if web:
+            web_page.write_page(given, made, quantization)
         if check:
             report(f"written for {to}; now it translates {LINES} lines")
             lines = check_lines(given, check_file)
@@ -117,7 +123,8 @@ def export_model(
             put(made, out)
     written = [out] if packed else [one for one in sorted(out.rglob("*")) if one.is_file()]
     files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
-    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *(for_argos.notes(given) if packed else ())))
+    more = for_argos.notes(given) if packed else web_page.notes(out) if web else ()
+    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *more))
     return Exported(out, to, files, checked, lost, tuple(notes))
 
 

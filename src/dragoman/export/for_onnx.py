@@ -31,6 +31,12 @@ def check(given: Given) -> None:
     refuse(given, NAME, [f"weights of {size:,} bytes, where a file has 2 GiB at most"] if size > _LARGEST else [])
 
 
+def graph_names(quantization: str) -> tuple[str, str]:
+    """Return the names of the files of encoder and decoder, in the folder `onnx`."""
+    ending = "_quantized" if quantization == "int8" else ""
+    return f"encoder_model{ending}.onnx", f"decoder_model_merged{ending}.onnx"
+
+
 def write(given: Given, directory: Path, quantization: str = "float32") -> None:
     """Write `onnx/encoder_model.onnx`, `onnx/decoder_model_merged.onnx`, configurations and tokenizers.
 
@@ -47,10 +53,12 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
         raise ConfigError("exporting to ONNX needs the package onnx, which is not installed", hint=hint) from error
     folder = directory / "onnx"
     folder.mkdir()
-    for name, data in (("encoder_model", encoder_model(given)), ("decoder_model_merged", decoder_model(given))):
-        write_bytes(folder / f"{name}.onnx", data)
+    for name, data in zip(graph_names(quantization), (encoder_model(given), decoder_model(given)), strict=True):
         if quantization == "int8":
-            _quantize(folder / f"{name}.onnx", folder / f"{name}_quantized.onnx")
+            write_bytes(folder / "whole.onnx", data)
+            _quantize(folder / "whole.onnx", folder / name)
+        else:
+            write_bytes(folder / name, data)
     for name, tree in (("config", config(given)), ("generation_config", generation(given))):
         write_bytes(directory / f"{name}.json", (json_text(tree, indent=2) + "\n").encode())
     write_tokenizer(given, directory)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.errors import ConfigError
+from dragoman.export.for_onnx import graph_names
 from dragoman.export.given import Given
 
 
@@ -93,10 +94,9 @@ class OnnxPeer:
             raise _missing("onnxruntime") from error
         options = SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
-        ending = "_quantized.onnx" if quantization == "int8" else ".onnx"
         self.encoder, self.decoder = (
-            InferenceSession(str(directory / "onnx" / f"{name}{ending}"), options, providers=["CPUExecutionProvider"])
-            for name in ("encoder_model", "decoder_model_merged")
+            InferenceSession(str(directory / "onnx" / name), options, providers=["CPUExecutionProvider"])
+            for name in graph_names(quantization)
         )
         self._ids = {name: number for number, name in enumerate(given.source.names)}
         self._names, self._specials = given.target.names, given.tokenizers.target.specials

@@ -11,6 +11,7 @@ from dragoman.protobuf import contents
 from dragoman.text.tokenizer import Tokenizer
 
 _BLANK = "\u2581"
+_NEVER = -1e4  # the score of what no text is cut into
 
 
 def tokenizer_json(pieces: Pieces, tokenizer: Tokenizer) -> str:
@@ -62,13 +63,16 @@ def _model(pieces: Pieces, tokenizer: Tokenizer) -> dict[str, Any]:
     if tokenizer.kind == "word":
         return {"type": "WordLevel", "vocab": {name: i for i, name in enumerate(names)}, "unk_token": names[unk]}
     processor = SentencePieceProcessor(model_proto=pieces.model)
-    scores = [processor.get_score(i) for i in range(len(names))]
+    own = [processor.piece_to_id(name) for name in names]  # an imported vocabulary has other ids than its model
+    there = [processor.id_to_piece(number) == name for number, name in zip(own, names, strict=True)]
+    scores = [processor.get_score(number) if cut else _NEVER for number, cut in zip(own, there, strict=True)]
     if tokenizer.kind == "unigram":
         listed = [[name, one] for name, one in zip(names, scores, strict=True)]
-        return {"type": "Unigram", "unk_id": unk, "vocab": listed, "byte_fallback": True}
+        bytes_too = any(processor.is_byte(number) for number in own)
+        return {"type": "Unigram", "unk_id": unk, "vocab": listed, "byte_fallback": bytes_too}
     ids = {name: i for i, name in enumerate(names)}
-    plain = [i for i in range(len(names)) if not (processor.is_control(i) or processor.is_unknown(i)
-             or processor.is_byte(i))]  # fmt: skip
+    plain = [i for i, number in enumerate(own) if there[i] and not (processor.is_control(number)
+             or processor.is_unknown(number) or processor.is_byte(number))]  # fmt: skip
     merges = [
         (-scores[i], ids[names[i][:cut]], ids[names[i][cut:]], names[i][:cut], names[i][cut:])
         for i in plain

@@ -16,18 +16,23 @@ EXCHANGE_ODDS = 12.0
 
 
 class SideProfiles:
-    """Character statistics of the two sides; `add` all pairs first, then ask `exchanged`."""
+    """Character statistics of the two sides; `add` all pairs first, then ask `exchanged`.
+
+    Attributes:
+        bigrams: how often each is there on each side, int64 [2, buckets].
+        blocks: likewise, int64 [2, blocks].
+    """
 
     def __init__(self) -> None:
-        self._bigrams = np.zeros((2, _BIGRAMS), dtype=np.int64)
-        self._blocks = np.zeros((2, _BLOCKS), dtype=np.int64)
+        self.bigrams = np.zeros((2, _BIGRAMS), dtype=np.int64)
+        self.blocks = np.zeros((2, _BLOCKS), dtype=np.int64)
 
     def add(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Count the characters of some pairs."""
         for side, texts in enumerate((sources, targets)):
             bigrams, blocks, _ = _features(texts)
-            self._bigrams[side] += np.bincount(bigrams, minlength=_BIGRAMS)
-            self._blocks[side] += np.bincount(blocks, minlength=_BLOCKS)
+            self.bigrams[side] += np.bincount(bigrams, minlength=_BIGRAMS)
+            self.blocks[side] += np.bincount(blocks, minlength=_BLOCKS)
 
     def exchanged(self, sources: Sequence[str], targets: Sequence[str], *, counted: bool) -> np.ndarray:
         """Return for each pair whether both of its texts look like the other side.
@@ -48,7 +53,7 @@ class SideProfiles:
         if not texts:
             return np.zeros(0)
         bigrams, blocks, starts = _features(texts)
-        odds = _log_odds(self._bigrams, side, counted)[bigrams] + _log_odds(self._blocks, side, counted)[blocks]
+        odds = _log_odds(self.bigrams, side, counted)[bigrams] + _log_odds(self.blocks, side, counted)[blocks]
         return np.add.reduceat(odds, starts)
 
 

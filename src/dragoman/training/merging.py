@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.archive import as_directory
 from dragoman.config import SETTINGS_FILE
-from dragoman.data.prepare import PREPARED
+from dragoman.data.preparing import PREPARED
 from dragoman.errors import ConfigError, ModelError
 from dragoman.models import load_pretrained
 from dragoman.models.adapters import Adapter, load_adapter

@@ -93,7 +93,7 @@ function chip({ name, value, undo }, trace) {
   if (name === "off") {
     const [path, head] = [value.slice(0, value.lastIndexOf(":")), Number(value.slice(value.lastIndexOf(":") + 1))];
     const node = trace?.node(`${path}.weights`);
-    text = t("changed_off", node ? nameOf(node).split(" · ").slice(0, 3).join(" · ") : path, head + 1);
+    text = t("changed_off", node ? nameOf(node).split(" · ").slice(0, 3).join(" · ") : path, head);
   }
   if (name === "forced") text = t("changed_forced", trace?.steps.slice(0, String(value).split(".").length).map((step) => shown(step.writes.piece)).join(" ") ?? "");
   if (name === "against") text = t("changed_against", systemName(value));

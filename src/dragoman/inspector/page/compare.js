@@ -4,7 +4,7 @@ import { others, systemName } from "./ask.js";
 import { bar, button, h, headings, num, shown } from "./dom.js";
 import { isLive } from "./live.js";
 import { set, state } from "./state.js";
-import { nameOf, t } from "./texts.js";
+import { nameOf, nodeOf, say, t } from "./texts.js";
 import { told } from "./words.js";
 
 const LEAST = 1e-5;
@@ -65,7 +65,7 @@ function stageRows(trace, against) {
     h("th", { scope: "row" }, opener(trace, told, trace.node(told.stage))), h("td", {}, told.largest === null ? t("otherShape") : num(told.largest, 5)),
     h("td", {}, told.largest === null ? "–" : percentOf(told)), h("td", {}, told.one === null ? "–" : num(told.one, 4)), h("td", {}, told.other === null ? "–" : num(told.other, 4)), h("td", {}, bar(wide(told.largest ?? 0)))));
   const only = [["only_one", "A"], ["only_other", "B"]].filter(([name]) => against[name].length)
-    .map(([name, letter]) => h("p", { class: "note" }, t("onlyIn", letter, against[name].length), " ", h("code", {}, against[name].slice(0, 6).join(", ") + (against[name].length > 6 ? " …" : ""))));
+    .map(([name, letter]) => h("p", { class: "note" }, t("onlyIn", letter, against[name].length), " ", against[name].slice(0, 6).map((id) => nameOf(trace.node(id) ?? nodeOf(id))).join(say("; ", "；")) + (against[name].length > 6 ? " …" : "")));
   return h("section", {}, h("h2", {}, t("stageByStage")), h("p", { class: "note" }, t("sameInput")), only,
     h("div", { class: "scroll" }, h("table", { id: "parted" }, headings([t("stage"), t("largestDifference"), t("ofSize"), "A", "B", ""]), rows)));
 }

@@ -66,7 +66,7 @@ function distances(trace) {
   if (positions === "alibi") {
     const slopes = alibiSlopes(trace.sizes.num_heads);
     return h("section", {}, h("h2", {}, t("byDistance")), h("p", { class: "note" }, t("alibiNote")), drawMatrix({
-      name: t("byDistance"), key: "alibi", scale: "signed", at: [-1, -1], choose: () => {}, corner: "", rows: slopes.map((_, head) => t("headN", head + 1)),
+      name: t("byDistance"), key: "alibi", scale: "signed", at: [-1, -1], choose: () => {}, corner: "", rows: slopes.map((_, head) => t("headN", head)),
       cols: Array.from({ length: 9 }, (_, at) => `${at}`), value: (head, distance) => -slopes[head] * distance || 0,
     }));
   }

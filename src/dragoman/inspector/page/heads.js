@@ -32,7 +32,7 @@ function small(trace, node, path, head) {
 export function switchButton(path, head) {
   if (!isLive()) return null;
   const off = isOff(path, head);
-  return button(t(off ? "switchOn" : "switchOff", head + 1), () => toggleHead(path, head), { key: `switch:${path}:${head}`, "aria-pressed": String(off) });
+  return button(t(off ? "switchOn" : "switchOff", head), () => toggleHead(path, head), { key: `switch:${path}:${head}`, "aria-pressed": String(off) });
 }
 
 export function drawHeads(trace) {
@@ -45,7 +45,7 @@ export function drawHeads(trace) {
   const thumbs = all.map((each) => {
     const node = trace.node(`${each.attention}.weights`);
     if (!node || !trace.array(node.array)) return null;
-    const name = `${nameOf(node).split(" · ").slice(0, 3).join(" · ")} · ${t("headN", each.head + 1)}`;
+    const name = `${nameOf(node).split(" · ").slice(0, 3).join(" · ")} · ${t("headN", each.head)}`;
     return h("button", { type: "button", class: "head", "aria-pressed": String(each === chosen), key: `thumb:${each.attention}:${each.head}`,
       onclick: () => set({ stage: node.id, head: each.head, row: -1, col: -1 }, true) },
     small(trace, node, each.attention, each.head), h("span", {}, name), h("small", {}, `${t(order)} ${num(each[order], 2)}`));
@@ -53,13 +53,13 @@ export function drawHeads(trace) {
   const node = trace.node(`${chosen.attention}.weights`);
   const [rows, cols] = node.shape.slice(-2);
   const large = drawMatrix({
-    name: `${nameOf(node)}, ${t("headN", chosen.head + 1)}`, key: "large", scale: "share", at: [-1, -1], corner: "Q \\ K",
+    name: `${nameOf(node)}, ${t("headN", chosen.head)}`, key: "large", scale: "share", at: [-1, -1], corner: "Q \\ K",
     rows: rowLabels(trace, node.axes.at(-2), rows), cols: keyLabels(trace, node.axes.at(-1), cols),
     value: (i, j) => trace.at(node.array, chosen.head, i, j), hidden: (i, j) => { const why = trace.reason(chosen.attention, i, j); return why && t(why); },
     choose: (row, col) => set({ view: "stage", stage: node.id, head: chosen.head, row, col }),
   });
   return [h("div", { class: "row" }, select), h("div", { class: "thumbs" }, thumbs),
-    h("section", { class: "tile here" }, h("h2", {}, `${nameOf(node)} · ${t("headN", chosen.head + 1)}`),
+    h("section", { class: "tile here" }, h("h2", {}, `${nameOf(node)} · ${t("headN", chosen.head)}`),
       h("p", {}, ORDERS.map((name) => `${t(name)} ${num(chosen[name], 3)}`).join(" · ")), large,
       h("div", { class: "row" }, button(t("openStage"), () => set({ view: "stage", stage: node.id, head: chosen.head })), switchButton(chosen.attention, chosen.head)))];
 }

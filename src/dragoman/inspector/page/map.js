@@ -111,7 +111,7 @@ export function figure(trace, layer) {
         s("text", { x: stacked ? x - 30 : x - 36, y: stacked ? top - 5 : top + 24, "text-anchor": stacked ? "start" : "end", class: "times" }, `${column.count}×`));
     }
     parts.push(s("text", { x: x + WIDE / 2, y: bottom - 6, "text-anchor": "middle", class: "title" },
-      `${t(column.stack)} · ${t("layerOf", column.layer + 1, column.count)}`));
+      `${t(column.stack)} · ${t("layerOf", column.layer, column.count)}`));
     column.items.forEach((item, at) => {
       parts.push(box(item, x, y(at)));
       if (at && item.kind !== "position") parts.push(arrow(`M${x + WIDE / 2} ${y(at - 1)} V${y(at) + HIGH + 3}`));
@@ -138,7 +138,7 @@ export function figure(trace, layer) {
 export function drawMap(trace) {
   const picture = figure(trace, state.layer);
   const count = 1 + Math.max(0, ...trace.record.graph.nodes.map((node) => node.layer ?? 0));
-  const layers = Array.from({ length: count }, (_, at) => button(t("layer", at + 1), () => set({ layer: at }),
+  const layers = Array.from({ length: count }, (_, at) => button(t("layer", at), () => set({ layer: at }),
     { "aria-pressed": String(at === state.layer), key: `layer:${at}` }));
   const all = h("details", {}, h("summary", {}, t("stages")), h("ul", { class: "stages" }, trace.record.graph.nodes.map((node) =>
     h("li", {}, button(node.id, () => open(node), { class: "quiet" }), " ", h("code", {}, shapeText(node))))));

@@ -34,7 +34,7 @@ export function questionsOf(trace) {
     ask(say("What is the shape of the cross-attention's scores?", "交叉注意力分数的形状是什么？"), shapeText(scores), [`src=${src}, src=${src}`, `tgt=${tgt}, tgt=${tgt}`, `tgt=${tgt}, d_k=${sizes.d_k}`].map((pair) => `[batch=1, heads=${sizes.num_heads}, ${pair}]`));
     const row = trace.row(`${cross}.weights`, 0, 0);
     const pieces = trace.sourcePieces(src).map(shown);
-    ask(say(`Which source piece does head 1 of the first cross-attention look at most, when it is to write “${shown(trace.writes(0))}”?`, `要写“${shown(trace.writes(0))}”时，第一层交叉注意力的头 1 最看哪个源词元？`), pieces[row.indexOf(Math.max(...row))], pieces);
+    ask(say(`Which source piece does head 0 of the cross-attention of layer 0 look at most, when it is to write “${shown(trace.writes(0))}”?`, `要写“${shown(trace.writes(0))}”时，第 0 层交叉注意力的头 0 最看哪个源词元？`), pieces[row.indexOf(Math.max(...row))], pieces);
   }
   const unsure = trace.steps.length ? trace.steps.reduce((a, b) => (b.entropy > a.entropy ? b : a)) : null;
   if (unsure) ask(say("At which step was the model least sure (highest entropy)?", "模型在哪一步最没有把握（熵最大）？"), unsure.t, trace.steps.map((step) => step.t));

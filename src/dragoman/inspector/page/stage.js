@@ -21,7 +21,7 @@ export function stageNow(trace) {
 function headButtons(trace, path) {
   const count = trace.node(`${path}.weights`)?.shape[1] ?? 1;
   return h("div", { class: "row", role: "group", "aria-label": t("head") }, Array.from({ length: count }, (_, at) =>
-    button(t("headN", at + 1), () => set({ head: at }), { "aria-pressed": String(at === state.head), key: `head:${at}` })));
+    button(t("headN", at), () => set({ head: at }), { "aria-pressed": String(at === state.head), key: `head:${at}` })));
 }
 
 function titled(node, here, body) {
@@ -129,7 +129,7 @@ function details(trace, node) {
   const square = ["scores", "mask", "softmax"].includes(node.kind);
   const col = square ? keyLabels(trace, node.axes.at(-1), cols)[state.col] : columnLabels(node.axes.at(-1), cols)[state.col];
   const found = explain(trace, node, { head, row: state.row, col: state.col, root: Boolean(state.root) });
-  const place = `${node.axes[1] === "heads" ? `${t("headN", head + 1)}, ` : ""}${square ? t("looksAt", row, col) : `${row} × ${col}`}`;
+  const place = `${node.axes[1] === "heads" ? `${t("headN", head)}, ` : ""}${square ? t("looksAt", row, col) : `${row} × ${col}`}`;
   const traced = node.axes[1] === "heads" ? trace.at(node.array, head, state.row, state.col) : trace.at(node.array, state.row, state.col);
   return [h("output", { id: "number" }, num(traced, 5)), explanation(found, place)];
 }

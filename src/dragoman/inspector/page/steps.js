@@ -52,7 +52,7 @@ export function drawSteps(trace) {
   views.push(view(trace, t("training"), "training", { value: of(`${path}.weights`), rows, keys, first: 0, path, mark: row }));
   const { cached_parallel: one, prefix_parallel: other } = told.differences ?? {};
   const where = one && trace.node(one.stage) ? nameOf(trace.node(one.stage)) : one?.stage;
-  return [slider, h("p", { class: "place" }, `${nameOf(trace.node(`${path}.weights`))} · ${t("headN", head + 1)}`),
+  return [slider, h("p", { class: "place" }, `${nameOf(trace.node(`${path}.weights`))} · ${t("headN", head)}`),
     one ? h("p", { class: "badge", role: "status" }, t("difference", now.t, num(one.largest, 7), where, num(other?.largest ?? 0, 7))) : null,
     h("div", { class: "attention" }, views)];
 }

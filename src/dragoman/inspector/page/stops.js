@@ -114,8 +114,8 @@ export function stopsOf(trace) {
     const score = scoreOf(trace, found.first, 0, 0, 1);
     const [node, width] = [trace.node(`${found.first}.scores`), trace.node(`${found.first}.query`).shape.at(-1)];
     const [one, other] = keyLabels(trace, node.axes.at(-1), node.shape.at(-1));
-    return say(`The query of “${one}” times the key of “${other}”: ${width} numbers of the one, each times its partner in the other, summed. In head 1, q · k = ${num(score.product ?? 0)}; divided by √d_k = √${width} = ${num(Math.sqrt(width))} it is the score ${num(score.traced)}.`,
-      `“${one}”的查询与“${other}”的键：各 ${width} 个数，逐项相乘再求和。在头 1 中 q · k = ${num(score.product ?? 0)}，除以 √d_k = √${width} = ${num(Math.sqrt(width))}，得注意力分数 ${num(score.traced)}。`);
+    return say(`The query of “${one}” times the key of “${other}”: ${width} numbers of the one, each times its partner in the other, summed. In head 0, q · k = ${num(score.product ?? 0)}; divided by √d_k = √${width} = ${num(Math.sqrt(width))} it is the score ${num(score.traced)}.`,
+      `“${one}”的查询与“${other}”的键：各 ${width} 个数，逐项相乘再求和。在头 0 中 q · k = ${num(score.product ?? 0)}，除以 √d_k = √${width} = ${num(Math.sqrt(width))}，得注意力分数 ${num(score.traced)}。`);
   }, at(`${found.first}.scores`, 0, 1));
 
   stop(found.first, say("Why ÷ √d_k?", "为什么要除以 √d_k？"), () => {

@@ -6,9 +6,9 @@ const TEXTS = {
   en: {
     title: "Dragoman inspector", skip: "Skip to the view", strip: "Pieces", views: "Views",
     darkTheme: "Dark theme", otherLanguage: "中文", source: "Source", output: "Output", target: "Target",
-    keys: "Keys: ← → step · ↑ ↓ layer · [ ] head · 1–9, 0 views",
+    keys: "Keys: ← → step · ↑ ↓ layer · [ ] head · 1–9, 0 views. Layers and heads are counted from 0, as in the names of stages.",
     map: "Architecture", stage: "Stage", steps: "Steps", search: "Search", heads: "Heads", judging: "Judging", embeddings: "Embeddings", compare: "Compare", tour: "Tour", quiz: "Quiz",
-    encoder: "Encoder", decoder: "Decoder", layer: "layer {0}", layerOf: "layer {0} of {1}", head: "Head", headN: "head {0}",
+    encoder: "Encoder", decoder: "Decoder", layer: "layer {0}", layerOf: "layer {0} ({1} in all)", head: "Head", headN: "head {0}",
     saveSvg: "Save as SVG", memoryArrow: "memory: K and V come from here", noRecord: "There is no record in this page.",
     self_attention: "self-attention", masked_self_attention: "masked self-attention", cross_attention: "cross-attention",
     feed_forward: "feed-forward network", residual: "add", norm: "LayerNorm", query: "queries Q", key: "keys K", value: "values V",
@@ -61,7 +61,7 @@ const TEXTS = {
   zh: {
     title: "Dragoman 透视", skip: "跳到主视图", strip: "词元", views: "视图",
     darkTheme: "深色主题", otherLanguage: "English", source: "源文", output: "译文", target: "目标文",
-    keys: "按键：← → 步 · ↑ ↓ 层 · [ ] 头 · 1–9、0 视图",
+    keys: "按键：← → 步 · ↑ ↓ 层 · [ ] 头 · 1–9、0 视图。层和头从 0 数起，与阶段的名字一致。",
     map: "架构", stage: "阶段", steps: "解码步", search: "搜索", heads: "注意力头", judging: "评判", embeddings: "词向量", compare: "对比", tour: "导览", quiz: "测验",
     encoder: "编码器", decoder: "解码器", layer: "第 {0} 层", layerOf: "第 {0} 层，共 {1} 层", head: "头", headN: "头 {0}",
     saveSvg: "存为 SVG", memoryArrow: "编码器输出：K 与 V 由此而来", noRecord: "此页中没有记录。",
@@ -132,18 +132,28 @@ export function t(name, ...values) {
 
 const PARTS = { query: "query", key: "key", value: "value", scores: "scores", mask: "mask", weights: "weights", mixed: "mixed", output: "merge", inner: "inner", activated: "activated", outer: "outer" };
 
-/** What a stage is called: "Encoder · layer 1 · self-attention · scores". */
+const KINDS = { rows: "embed", tokens: "scale", position_rows: "position", positions: "add", sum: "add" };
+
+/** A stage that only another model has, as far as its id tells of it. */
+export function nodeOf(id) {
+  const last = id.split(".").at(-1);
+  const layer = /\blayers\.(\d+)/u.exec(id);
+  const stack = /^(source_embedding|encoder)\b/u.test(id) ? "encoder" : /^(target_embedding|decoder)\b/u.test(id) ? "decoder" : null;
+  return { id, stack, layer: layer ? Number(layer[1]) : null, kind: last.endsWith("_residual") ? "add" : KINDS[last] ?? last };
+}
+
+/** What a stage is called: "Encoder · layer 0 · self-attention · scores". */
 export function nameOf(node) {
   const parts = [];
   if (node.stack) parts.push(t(node.stack));
-  if (node.layer !== null && node.layer !== undefined) parts.push(t("layer", node.layer + 1));
+  if (node.layer !== null && node.layer !== undefined) parts.push(t("layer", node.layer));
   const sub = /(self_attention|cross_attention|feed_forward)/u.exec(node.id);
   if (sub) parts.push(t(sub[1]));
   const last = node.id.split(".").at(-1);
   if (node.id === "memory") return t("memory");
   if (node.id === "ctc") return `${t("encoder")} · ${t("ctc")}`;
   const numbered = /(?:convolutions|gates)\.(\d)$/u.exec(node.id);
-  if (numbered) return `${t("encoder")} · ${t(node.kind)} ${Number(numbered[1]) + 1}`;
+  if (numbered) return `${t("encoder")} · ${t(node.kind)} ${numbered[1]}`;
   if (node.id === "decoder.output") return t("output_norm");
   if (node.kind === "norm") parts.push(t("norm"));
   else if (node.kind === "add" && node.layer !== null) parts.push(t("residual"));

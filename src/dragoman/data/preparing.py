@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.config import TrainConfig
+from dragoman.data.begun import Begun
 from dragoman.data.content import check_settings, data_key, tokenizer_hashes
 from dragoman.data.corpora import Corpora, languages_of
 from dragoman.data.filtering import Counts, KeptPairs, SeenKeys, drop_texts, tell_counts
-from dragoman.data.large import Begun, begin, forget, is_large, open_unfinished, unfinished, write_shards
+from dragoman.data.large import begin, forget, is_large, open_unfinished, unfinished, write_shards
 from dragoman.data.limits import LengthsSeen
 from dragoman.data.match_candidates import FILE as CANDIDATES_FILE
 from dragoman.data.match_candidates import CandidateFinder, MatchCandidates
@@ -56,6 +57,7 @@ from dragoman.files import (
 from dragoman.pace import duration, silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
+from dragoman.workers import Cluster, open_workers
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def prepare(
     directory: str | Path,
     *,
     tokenizers: TokenizerPair | None = None,
+    workers: int | Cluster = 1,
     report: Callable[[str], None] = silent,
 ) -> Prepared:
     """Read, report on, split, tokenise and store the pairs, or the text, of a config.
@@ -167,6 +170,7 @@ def prepare(
         config: its `data` and `tokenizer` sections, and the family of model.
         directory: where to put it; must be new, empty, or prepared before.
         tokenizers: use these instead of training new ones.
+        workers: processes that encode a large corpus, or where Ray runs; 1 is this process with all its threads.
         report: takes lines of plain text: the corpus report, its warnings, choices and counts.
 
     Raises:
@@ -197,7 +201,7 @@ def prepare(
     if directory.resolve() == Path.cwd():
         raise DataError("prepared data need a directory of their own", found="the current one", hint="give another")
     remove_orphans(directory)
-    _make(directory, config, corpora, tokenizers, {"key": key, "hashes": hashes}, report)
+    _make(directory, config, corpora, tokenizers, {"key": key, "hashes": hashes}, workers, report)
     return Prepared.open(directory, verify=False)
 
 
@@ -207,6 +211,7 @@ def _make(
     corpora: Corpora,
     tokenizers: TokenizerPair | None,
     known: dict[str, Any],
+    workers: int | Cluster,
     report: Callable[[str], None],
 ) -> None:
     """Prepare a corpus beside its directory, and put it there."""
@@ -215,8 +220,10 @@ def _make(
     try:
         with written_as(temporary, directory):
             if large:
-                facts = _build_large(temporary, known["key"], config, corpora, tokenizers, report)
+                facts = _build_large(temporary, known["key"], config, corpora, tokenizers, workers, report)
             else:
+                if workers != 1:
+                    report("data: a corpus of one shard is prepared by one process")
                 shutil.rmtree(temporary, ignore_errors=True)
                 temporary.mkdir(parents=True)
                 facts = _build(temporary, config, corpora, tokenizers, report)
@@ -279,14 +286,17 @@ def _build_large(
     config: TrainConfig,
     corpora: Corpora,
     tokenizers: TokenizerPair | None,
+    workers: int | Cluster,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
     """The same of a corpus in shards; what is complete is not made again."""
-    if not open_unfinished(folder, key, report):
-        folder.mkdir(parents=True)
-        begin(folder, key, corpora, config, tokenizers, report)
-    dev, held_out = TokenStore.open(folder / "dev"), Begun.load(folder).counts
-    train, count, sizes = write_shards(folder, corpora, config, report)
+    with open_workers(workers) as opened:
+        shared = None if workers == 1 else opened
+        if not open_unfinished(folder, key, report):
+            folder.mkdir(parents=True)
+            begin(folder, key, corpora, config, tokenizers, shared, report)
+        dev, held_out = TokenStore.open(folder / "dev"), Begun.load(folder).counts
+        train, count, sizes = write_shards(folder, corpora, config, shared, report)
     counts, made = {"train": count, "dev": held_out}, TokenizerPair.load(folder)
     for part, one in counts.items():
         tell_counts(part, one, report)
