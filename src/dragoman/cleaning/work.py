@@ -18,6 +18,7 @@ import numpy as np
 
 from dragoman.errors import DataError, DragomanError
 from dragoman.files import encode_json, make_directory, read_json, remove_temporaries, write_bytes, write_json
+from dragoman.remote import local_file
 from dragoman.text.opening import is_stream
 
 PLAN, LOCK = "work.json", ".lock"
@@ -152,7 +153,7 @@ def facts_of(files: Sequence[str]) -> list[Any]:
         DataError: one is not there.
     """
     try:
-        told = [os.stat(path) if not is_stream(path) else None for path in files]
+        told = [os.stat(local_file(path)) if not is_stream(path) else None for path in files]
     except OSError as error:
         raise DataError("cannot read the file", file=error.filename, found=error.strerror) from error
     return [

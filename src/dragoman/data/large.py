@@ -33,6 +33,7 @@ from dragoman.data.splitting import Candidates, is_held_out
 from dragoman.data.store import DESCRIPTION, TokenStore
 from dragoman.files import parse_json, read_json, remove_temporaries, write_new_file
 from dragoman.pace import Pace
+from dragoman.remote import local_file
 from dragoman.text import Pair, ReadCounts, TokenizerPair
 from dragoman.text.corpus import Corpus, ParallelCorpus
 from dragoman.text.lines import count_lines
@@ -76,7 +77,7 @@ def is_large(corpora: Corpora, config: TrainConfig, tokenizers: TokenizerPair | 
     if not isinstance(train, ParallelCorpus) or corpora.listens or matches:
         return False
     plain = not any(is_stream(path) or Path(path).suffix in PACKED for path in train.files)
-    if plain and sum(os.path.getsize(path) for path in train.files) <= _SMALLEST_PAIR * limit:
+    if plain and sum(os.path.getsize(local_file(path)) for path in train.files) <= _SMALLEST_PAIR * limit:
         return False
     count = sum(count_lines(source) for source, _ in train.aligned)
     for path in train.pairs:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from dragoman.errors import DataError
+from dragoman.remote import local_file
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 COMPRESSED = (*_OPENERS, ".zst")
@@ -106,6 +107,7 @@ def open_raw(path: str | Path) -> BufferedReader:
     Raises:
         DataError: it is a directory, or a device that is no text.
     """
+    path = local_file(path)
     if str(path) == "-":
         sort = os.fstat(sys.stdin.fileno())
     else:

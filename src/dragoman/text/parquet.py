@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError, DataError
+from dragoman.remote import local_file
 from dragoman.text.lines import BadText, ReadCounts
 from dragoman.text.opening import COMPRESSED
 from dragoman.text.pair import Pair
@@ -37,7 +38,7 @@ def read_parquet(path: str, form: PairFormat, on_bad_text: BadText, counts: Read
         hint = "pip install pyarrow (it is in the extra `corpora`)"
         raise DataError("reading Parquet needs the package pyarrow", file=path, hint=hint) from error
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(local_file(path)) as file:
             columns = _columns(file, form, path)
             number = 0
             for batch in file.iter_batches(_ROWS, columns=columns):
