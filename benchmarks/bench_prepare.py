@@ -3,6 +3,9 @@
 `python benchmarks/bench_prepare.py 0.1 1 5` (million pairs; 20 takes half an hour and 6 GB). Pairs are drawn: two to
 four phrases of three words out of 200,000 on each side, with `--short` one: many pairs in little time, to see that the
 memory is the same. Each preparation is a process of its own.
+
+`--sockeye PYTHON`, the interpreter of an environment that has Sockeye (`make bench-peers` makes `.venv-peers`), adds
+the preparation of the same pairs by Sockeye: it reads pieces, so SentencePiece writes them first, which is told apart.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -121,8 +125,35 @@ def tokenizer_alone(folder: Path) -> dict[str, float]:
     return found
 
 
-def main(millions: Sequence[str]) -> None:
+def by_sockeye(folder: Path, python: str) -> dict[str, float]:
+    """What it takes Sockeye to prepare the same pairs, and SentencePiece to write the pieces that it reads."""
+    from sentencepiece import SentencePieceProcessor
+
+    models = sorted((folder / "data").glob("tokenizer*.model"))
+    began = time.process_time()
+    for side, place in (("source", 0), ("target", -1)):
+        processor = SentencePieceProcessor(model_file=str(models[place]))
+        with (folder / f"{side}.txt").open() as file, (folder / f"{side}.pieces").open("w") as pieces:
+            while lines := [line.rstrip("\n") for line in islice(file, BLOCK)]:
+                rows = processor.encode(lines, out_type=str, num_threads=1)
+                pieces.writelines(" ".join(row) + "\n" for row in rows)
+    found = {"processor_seconds_of_pieces": time.process_time() - began}
+    command = [python, "-m", "sockeye.prepare_data", "--output", str(folder / "sockeye"), "--num-words", str(VOCAB)]
+    files = [word for side in ("source", "target") for word in (f"--{side}", str(folder / f"{side}.pieces"))]
+    wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*command, *files], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {**found, "wall_seconds": time.perf_counter() - wall, "processor_seconds": used}
+
+
+def main(arguments: Sequence[str]) -> None:
     settle()
+    millions, python = list(arguments), None
+    if "--sockeye" in millions:
+        place = millions.index("--sockeye")
+        _, python = millions[place : place + 2]
+        del millions[place : place + 2]
     short = "--short" in millions
     for one in [one for one in millions if one != "--short"] or ("0.1", "1"):
         pairs = round(float(one) * 1e6)
@@ -134,6 +165,8 @@ def main(millions: Sequence[str]) -> None:
             rates = {"pairs_per_second": rate[0], "pairs_per_processor_second": rate[1]}
             print_row("preparing", {"pairs": pairs, "short": short, "vocabulary": VOCAB, **took, **rates})
             print_row("SentencePiece alone", {"vocabulary": VOCAB, **tokenizer_alone(folder)})
+            if python is not None:
+                print_row("Sockeye's preparation", {"pairs": pairs, **by_sockeye(folder, python)})
             print_row("start of training", {"pairs": pairs, **in_process("--train", name)})
 
 
