@@ -118,9 +118,13 @@ def train_until_killed(config, step: int) -> None:
 
 def assert_goes_on_bit_for_bit(folder: Path, killed_at: int, *settings: str) -> None:
     """A run that is killed after so many updates, and goes on, ends as one that is not."""
-    whole, broken = (small_config(folder, name, *settings) for name in ("whole", "broken"))
+    assert_killed_is_whole(*(small_config(folder, name, *settings) for name in ("whole", "broken")), killed_at)
+
+
+def assert_killed_is_whole(whole: TrainConfig, broken: TrainConfig, killed_at: int) -> None:
+    """Of two runs of the same settings, the one that is killed after so many updates and goes on ends as the other."""
     train(whole, quiet=True)
     train_until_killed(broken, killed_at)
     train(broken, resume=True, quiet=True)
-    assert losses(folder / "broken") == losses(folder / "whole")
-    assert digests(folder / "broken") == digests(folder / "whole")
+    assert losses(Path(broken.out)) == losses(Path(whole.out))
+    assert digests(Path(broken.out)) == digests(Path(whole.out))

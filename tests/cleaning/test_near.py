@@ -12,6 +12,7 @@ from dragoman.cleaning import clean, near
 from dragoman.cleaning.facts import near_key
 from dragoman.cleaning.near import Likeness, sets_of, shape_of_bands
 from dragoman.config.cleaning import CleaningConfig
+from dragoman.errors import ConfigError
 from dragoman.text import ParallelCorpus
 
 WORDS = [
@@ -128,6 +129,12 @@ def test_bands_find_nearly_all_that_is_just_as_alike_as_asked_for() -> None:
         assert rows == 1 or 1 - (1 - similarity**rows) ** bands >= 0.95
     assert shape_of_bands(1.0) == (1, 64)
     assert shape_of_bands(0.0)[1] == 1
+
+
+@pytest.mark.parametrize("similarity", [0.0, -0.5, 1.5])
+def test_a_similarity_that_nothing_can_have_is_refused(similarity: float) -> None:
+    with pytest.raises(ConfigError, match="near_similarity"):
+        CleaningConfig(near_similarity=similarity)
 
 
 def test_chains_do_not_lead_away(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.training import train
 from dragoman.training.trainer import Trainer
 from forked import in_ranks
-from small_runs import digests, events, losses, small_config, train_until_killed, write_corpus
+from small_runs import assert_killed_is_whole, events, small_config, write_corpus
 
 SIZES = (40, 120)
 STAGES = ((0, (1.0, 0.0)), (7, (1.0, 3.0)), (22, ()))
@@ -83,12 +83,7 @@ def test_a_run_goes_on_bit_for_bit_within_a_stage_and_where_one_begins(
         settings.append(f"data.shard_pairs={shards_of}")
         for name, value in (("MOST_AT_ONCE", 100), ("CHUNK", 20), ("CHUNKS", 2)):
             monkeypatch.setattr(shards, name, value)
-    whole, broken = (config_of(tmp_path, name, *settings) for name in ("whole", "broken"))
-    train(whole, quiet=True)
-    train_until_killed(broken, killed_at)
-    train(broken, resume=True, quiet=True)
-    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
-    assert digests(tmp_path / "broken") == digests(tmp_path / "whole")
+    assert_killed_is_whole(*(config_of(tmp_path, name, *settings) for name in ("whole", "broken")), killed_at)
 
 
 @pytest.mark.arithmetic

@@ -17,6 +17,7 @@ from dragoman.data.repetitions import Repetitions, is_marked
 from dragoman.data.shards import ShardedStore, WindowPlan, open_store, plan_of
 from dragoman.errors import ConfigError, DataError
 from dragoman.training import train
+from dragoman.workers import Cluster
 from small_runs import assert_goes_on_bit_for_bit, small_config
 
 SETTINGS = ("tokenizer.kind=bpe", "tokenizer.vocab_size=300")
@@ -58,20 +59,27 @@ def test_shards_hold_what_one_store_does(tmp_path: Path, split: bool, more: tupl
     assert np.array_equal(parts.train.tokens("target"), whole.train.tokens("target"))
 
 
+def stop_at(monkeypatch: pytest.MonkeyPatch, store: int) -> list[str]:
+    """Have the work stopped where it begins this store, the held-out part being the first; return what is begun."""
+    write, written = TokenStore.write, list[str]()
+
+    def stopped(directory: Path, *given: object, **named: object) -> TokenStore:
+        written.append(Path(directory).name)
+        if len(written) == store:
+            raise KeyboardInterrupt
+        return write(directory, *given, **named)
+
+    monkeypatch.setattr(TokenStore, "write", stopped)
+    return written
+
+
 def test_several_processes_write_the_bytes_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "BLOCK", 17)
     more = ("data.shard_pairs=100", "data.drop_duplicates=true", "data.drop_overlap=true", "data.max_length_ratio=2")
     config, told = config_of(tmp_path, *more, split=True), list[str]()
-    one, write, written = prepare(config, tmp_path / "one"), TokenStore.write, list[str]()
-
-    def stopped(directory: Path, *given: object, **named: object) -> TokenStore:
-        written.append(Path(directory).name)
-        if len(written) == 3:  # held-out part, one shard
-            raise KeyboardInterrupt
-        return write(directory, *given, **named)
-
+    one = prepare(config, tmp_path / "one")
     with monkeypatch.context() as patched:
-        patched.setattr(TokenStore, "write", stopped)
+        stop_at(patched, 3)
         with pytest.raises(KeyboardInterrupt):
             prepare(config, tmp_path / "two", workers=2)
     two = prepare(config, tmp_path / "two", workers=2)
@@ -83,19 +91,16 @@ def test_several_processes_write_the_bytes_of_one(tmp_path: Path, monkeypatch: p
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
     prepare(small_config(tmp_path, "run", *SETTINGS), tmp_path / "small", workers=2, report=told.append)
     assert any("one process" in line for line in told)
+    for wrong in (0, 10**9, Cluster(workers=(3, 2))):  # of a small corpus too
+        with pytest.raises(ConfigError, match="so many workers"):
+            prepare(small_config(tmp_path, "run", *SETTINGS), tmp_path / "none", workers=wrong)
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_stopped_preparation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path, "data.shard_pairs=50")
-    whole, write, written = prepare(config, tmp_path / "whole"), TokenStore.write, list[str]()
-
-    def stopped(directory: Path, *given: object, **named: object) -> TokenStore:
-        written.append(Path(directory).name)
-        if len(written) == 4:  # held-out part, two shards
-            raise KeyboardInterrupt
-        return write(directory, *given, **named)
-
-    monkeypatch.setattr(TokenStore, "write", stopped)
+    whole = prepare(config, tmp_path / "whole")
+    written = stop_at(monkeypatch, 4)
     with pytest.raises(KeyboardInterrupt):
         prepare(config, tmp_path / "data")
     assert not (tmp_path / "data").exists()

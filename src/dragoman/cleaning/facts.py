@@ -219,6 +219,7 @@ class _Merging:
         self._paired = np.zeros(_SLOTS, dtype=bool)  # pairs that were counted among `repeats`
 
     def add(self, found: Arrays) -> None:
+        """Take what the next window told."""
         count, begin, end = found["pairs"].tolist()
         told = json.loads(found["told"].tobytes())
         # What will be dropped anyway must not be what a later pair is a repetition of.
@@ -265,6 +266,7 @@ class _Merging:
             self._slips.append(Slip(file, first, last))
 
     def facts(self) -> Facts:
+        """Return the facts of all that was taken."""
         shifted = np.zeros(self._total, dtype=bool)
         for begin, end in self._shifted:
             shifted[begin:end] = True

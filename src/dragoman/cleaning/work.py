@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -92,7 +92,7 @@ class Work:
 
 
 @contextmanager
-def begun(folder: Path, plan: Mapping[str, Any], report: Any) -> Iterator[Work]:
+def begun(folder: Path, plan: Mapping[str, Any], report: Callable[[str], None]) -> Iterator[Work]:
     """Open the folder of a cleaning; what is there of the same plan is used, of another one it is deleted.
 
     Args:

@@ -45,7 +45,7 @@ def export(
         typer.Option(help="Lines to check with.  [default: the run's held-out sources]", metavar="FILE"),
     ] = None,
     web: Annotated[
-        bool, typer.Option("--web", help="For onnx: also write a page that translates in a browser, without a server.")
+        bool, typer.Option("--web", help="For onnx: also write a page that translates in a browser, offline.")
     ] = False,
     license_name: Annotated[
         str | None, typer.Option("--license", help="Of the model, as hubs of models call it.", metavar="NAME")

@@ -50,7 +50,7 @@ class CleaningConfig(Section, section="cleaning"):
         unit="pairs",
         since="0.2.0",
     )
-    near_similarity: Share = setting(
+    near_similarity: Annotated[float, Bounds(gt=0, le=1)] = setting(
         default=1.0,
         description="Pairs that share so much of their words, and of neighbouring two, with an earlier pair are near "
         "duplicates (Jaccard similarity; found by MinHash, then compared exactly). With 1, only those that are "

@@ -57,7 +57,7 @@ from dragoman.files import (
 from dragoman.pace import duration, silent
 from dragoman.text import CorpusReport, ReadCounts, TextReport, TokenizerPair
 from dragoman.text.lines import file_hash
-from dragoman.workers import Cluster, open_workers
+from dragoman.workers import Cluster, check_workers, open_workers
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,9 @@ def prepare(
     Raises:
         DataError: a file cannot be used, no pair is left, or the directory holds something else.
         ConfigError: no files were given, or not of the sort that the family of model learns from (pairs for an
-            encoder-decoder, a text for all others), or settings do not fit the text.
+            encoder-decoder, a text for all others), settings do not fit the text, or there cannot be so many workers.
     """
+    check_workers(workers)
     directory = Path(directory)
     restore(directory)
     if config.data.prepared is not None:

@@ -16,8 +16,9 @@ from dragoman.protobuf import contents, fields
 from dragoman.text.tokenizer import Tokenizer
 
 _PAGE = Path(__file__).parent / "web"
-# Colours and letters of every page.
-_BASE = Path(__file__).parents[1] / "inspector" / "page" / "base.css"
+_ROOMS = Path(__file__).parents[1]
+# Colours and letters of every page, and what pages that translate look like.
+_SHARED = (_ROOMS / "inspector" / "page" / "base.css", _ROOMS / "serving" / "page" / "panes.css")
 # What a search in the browser heeds.
 _SEARCH = (
     "beam_size", "length_penalty", "length_penalty_formula", "min_length", "max_length", "max_length_factor",
@@ -28,7 +29,7 @@ _SEARCH = (
 def write_page(given: Given, directory: Path, quantization: str) -> None:
     """Write `index.html`, `package.json` and the folder `web` beside graphs and tokenizers that are there already."""
     (directory / "web").mkdir()
-    for path in (_BASE, *sorted(_PAGE.iterdir())):
+    for path in (*_SHARED, *sorted(_PAGE.iterdir())):
         top = path.suffix in (".html", ".json")
         write_bytes((directory if top else directory / "web") / path.name, path.read_bytes())
     write_bytes(

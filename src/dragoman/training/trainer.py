@@ -222,7 +222,8 @@ class Trainer:
 
     def plan(self, epoch: int, begun: int = 0) -> Sequence[list[np.ndarray]]:
         """Return the updates of an epoch after so many updates: a pure function of lengths and settings."""
-        store, rows, budget = self.stores.of(epoch), self.mixing.rows(epoch, begun), self.settings.batch_tokens or 0
+        store, rows, budget = self.stores.of(epoch), self.mixing.rows(epoch, begun), self.settings.batch_tokens
+        assert budget is not None
         each, seed = self.progress.micro_batches or self.settings.accumulate * self.world.size, self.settings.seed
         return plan_of(store, batch_tokens=budget, seed=seed, epoch=epoch, accumulate=each, rows=rows)
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from dragoman.workers.cluster import Cluster as Cluster
     from dragoman.workers.cluster import joined as joined
     from dragoman.workers.mapping import Workers as Workers
+    from dragoman.workers.mapping import check_workers as check_workers
     from dragoman.workers.mapping import open_workers as open_workers
 
 __all__, __getattr__, __dir__ = lazy_names(
-    __name__, {"cluster": ("LOCAL", "Cluster", "joined"), "mapping": ("Workers", "open_workers")}
+    __name__, {"cluster": ("LOCAL", "Cluster", "joined"), "mapping": ("Workers", "check_workers", "open_workers")}
 )

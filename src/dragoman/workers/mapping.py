@@ -40,7 +40,21 @@ class Workers(ABC):
 
 class _Here(Workers):
     def map(self, function: Callable[[C, B], R], context: C, blocks: Iterable[B]) -> Iterator[R]:
+        """See `Workers.map`."""
         return (function(context, block) for block in blocks)
+
+
+def check_workers(workers: int | Cluster) -> None:
+    """Refuse a number of workers that cannot be, before any work.
+
+    Raises:
+        ConfigError: there cannot be so many.
+    """
+    if isinstance(workers, Cluster):
+        Cluster.of(workers)
+    elif not 1 <= workers <= MOST_THREADS:
+        expected = f"a whole number from 1 to {MOST_THREADS:,}"
+        raise ConfigError("so many workers cannot be had", expected=expected, found=workers)
 
 
 @contextmanager
@@ -51,13 +65,11 @@ def open_workers(workers: int | Cluster) -> Iterator[Workers]:
         ConfigError: there cannot be so many.
         DragomanError: Ray is not installed, not to be reached, or gave up.
     """
+    check_workers(workers)
     if isinstance(workers, Cluster):
-        with joined(Cluster.of(workers)) as ray:
+        with joined(workers) as ray:
             yield _OnRay(ray, workers)
         return
-    if not 1 <= workers <= MOST_THREADS:
-        expected = f"a whole number from 1 to {MOST_THREADS:,}"
-        raise ConfigError("so many workers cannot be had", expected=expected, found=workers)
     yield _Here() if workers == 1 else _Processes(workers)
 
 
@@ -66,6 +78,7 @@ class _Processes(Workers):
         self._count = count
 
     def map(self, function: Callable[[C, B], R], context: C, blocks: Iterable[B]) -> Iterator[R]:
+        """See `Workers.map`."""
         left, deaths = iter(blocks), 0
         waiting = deque[B]()  # taken and not yielded
         while True:
@@ -119,6 +132,7 @@ class _OnRay(Workers):
         _, self._most = cluster.bounds(int(ray.cluster_resources().get("CPU", 1)))
 
     def map(self, function: Callable[[C, B], R], context: C, blocks: Iterable[B]) -> Iterator[R]:
+        """See `Workers.map`."""
         task = self._ray.remote(num_cpus=self._threads, max_retries=TRIES - 1)(_task)
         given, taken = self._ray.put((function, context)), deque[Any]()
         running = list[Any]()
