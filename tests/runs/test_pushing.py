@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import shutil
 import sys
+import threading
+import time
 import types
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from dragoman import remote
 from dragoman.cli import make_app
 from dragoman.errors import ConfigError, DragomanError, ModelError
 from dragoman.models.hub import is_hub_name, name_of, on_disk
@@ -27,6 +30,31 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pushed")
     chosen = ("max_steps=4", "training.license=cc-by-4.0")
     return train(small_config(folder, "run", *chosen), quiet=True).directory
+
+
+class Asked:
+    """What a hub says when it is asked whether it has a model; one that hangs never says it."""
+
+    def __init__(self, refuses=None):
+        self.refuses, self.names, self.free = refuses, [], threading.Event()
+
+    def __call__(self):  # in place of the class
+        return self
+
+    def model_info(self, repo_id, *, revision=None, timeout=None):
+        assert 0 < timeout <= 10
+        self.names.append(repo_id)
+        if self.refuses is TimeoutError:
+            self.free.wait(60)
+        elif self.refuses is not None:
+            raise self.refuses
+
+
+def pretended(fetch, refuses=None):
+    """A package that asks and fetches as one says, in place of the hub's."""
+    made = types.ModuleType("huggingface_hub")
+    made.HfApi, made.snapshot_download = Asked(refuses), fetch
+    return made
 
 
 @pytest.fixture
@@ -46,7 +74,10 @@ def hub(monkeypatch):
             kept["messages"].append(commit_message)
             return f"hub:{repo_id}"
 
-    for name in ("create_repo", "upload_folder"):  # the real ones take what the pretended ones do
+        def model_info(self, repo_id, *, revision=None, timeout=None):
+            assert repo_id in kept["files"]
+
+    for name in ("create_repo", "upload_folder", "model_info"):  # the real ones take what the pretended ones do
         theirs = inspect.signature(getattr(huggingface_hub.HfApi, name)).parameters
         assert set(inspect.signature(getattr(Api, name)).parameters) <= set(theirs)
     monkeypatch.setattr(huggingface_hub, "HfApi", Api)
@@ -86,7 +117,8 @@ def test_what_was_uploaded_comes_back_as_the_model(run, hub, tmp_path, monkeypat
     assert set(hub["files"]["org/adapted"]) - set(hub["files"]["org/name"]) == {"adapter/adapter.json"}
     assert hub["files"]["org/packed"] == hub["files"]["org/name"]
 
-    def fetch(name, allow_patterns):
+    def fetch(name, allow_patterns, local_files_only):
+        assert not local_files_only
         for file, data in hub["files"][name].items():
             if any(fnmatch(file, pattern) for pattern in allow_patterns):
                 (tmp_path / "cache" / file).parent.mkdir(parents=True, exist_ok=True)
@@ -120,29 +152,54 @@ def test_only_what_can_be_no_directory_is_a_name_of_the_hub(tmp_path, monkeypatc
     assert on_disk("runs/typo").as_posix() == "runs/typo"
 
 
-def test_a_name_is_fetched_or_the_extra_is_named(tmp_path, monkeypatch):
+def test_a_name_is_fetched_or_both_meanings_are_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = {}
 
-    def fetch(name, allow_patterns):
-        asked[name] = allow_patterns
+    def fetch(name, allow_patterns, local_files_only):
+        asked[name] = allow_patterns, local_files_only
         return str(tmp_path)
 
-    fake = types.ModuleType("huggingface_hub")
-    fake.snapshot_download = fetch
-    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", pretended(fetch))
     assert on_disk("org/name") == tmp_path
-    assert "*.safetensors" in asked["org/name"]
+    assert "*.safetensors" in asked["org/name"][0]
+    assert asked["org/name"][1] is False
+    monkeypatch.setitem(sys.modules, "huggingface_hub", pretended(fetch, OSError("no route to host")))
+    assert on_disk("org/name") == tmp_path  # from the cache
+    assert asked["org/name"][1] is True
 
-    def refuse(name, allow_patterns):
-        raise OSError("no route to host")
+    def lack(name, allow_patterns, local_files_only):
+        raise OSError("not in the cache")
 
-    fake.snapshot_download = refuse
-    with pytest.raises(ModelError, match=r"cannot be had from the hub(.|\n)*no route"):
-        on_disk("org/name")
+    gone = OSError("404 Client Error\nand a long explanation")
+    gone.response = object()
+    cases = {"no answer from the hub: OSError: no route to host": OSError("no route to host"),
+             "the hub answers: OSError: 404 Client Error": gone, "OSError: not in the cache": None}  # fmt: skip
+    for told, refuses in cases.items():
+        monkeypatch.setitem(sys.modules, "huggingface_hub", pretended(lack, refuses))
+        with pytest.raises(ModelError, match=r"neither here nor on the hub") as raised:
+            on_disk("org/name")
+        for part in (told, "no such directory", "check its path", "check the name and the network"):
+            assert part in str(raised.value)
+        assert "long explanation" not in str(raised.value)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ModelError, match=r"pip install 'dragoman\[hub\]'"):
+    with pytest.raises(ModelError, match=r"no such directory(.|\n)*pip install 'dragoman\[hub\]'"):
         on_disk("org/name")
+
+
+def test_a_hub_that_hangs_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(remote, "SECONDS", 0.2)
+    fake = pretended(lambda *_, **__: 1 / 0, TimeoutError)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    begun = time.perf_counter()
+    try:
+        with pytest.raises(ModelError, match=r"no answer from the hub in 0\.2 seconds"):
+            on_disk("org/name")
+    finally:
+        fake.HfApi.free.set()
+    assert time.perf_counter() - begun < 20
+    assert fake.HfApi.names == ["org/name"]
 
 
 def test_what_is_no_name_or_has_no_model_or_no_card_is_refused(run, tmp_path):
@@ -163,13 +220,11 @@ def cache(run, tmp_path, monkeypatch):
     kept, asked = tmp_path / "cache" / "models--org--de-en" / "snapshots" / "a1b2", []
     shutil.copytree(run, kept)
 
-    def fetch(name, allow_patterns):
+    def fetch(name, allow_patterns, local_files_only):
         asked.append(name)
         return str(kept)
 
-    fake = types.ModuleType("huggingface_hub")
-    fake.snapshot_download = fetch
-    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", pretended(fetch))
     return kept, asked
 
 
@@ -205,7 +260,7 @@ def test_what_is_here_or_cannot_be_a_name_is_not_asked_for(cache, run, tmp_path)
 
 def test_verbs_say_what_a_name_of_the_hub_needs_or_may_not(cache, monkeypatch):
     for words in (("tune", "--source", "s", "--reference", "r"), ("remember",)):
-        with pytest.raises(ConfigError, match=r"not written to(.|\n)*dragoman bundle org/de-en --out"):
+        with pytest.raises(ConfigError, match=r"no such directory here(.|\n)*dragoman bundle org/de-en --out"):
             cli(words[0], "org/de-en", *words[1:])
     assert cache[1] == []
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)

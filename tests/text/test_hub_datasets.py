@@ -29,12 +29,21 @@ class Hub(types.ModuleType):
     def __init__(self, folder: Path) -> None:
         super().__init__("huggingface_hub")
         self.folder, self.asked = folder, list[tuple[str, str, str | None]]()
+        self.HfApi, self.is_here = lambda: self, True
+
+    def dataset_info(self, repo_id: str, *, revision: str | None = None, timeout: float | None = None) -> None:
+        assert timeout is not None
+        assert 0 < timeout <= 10
+        if not self.is_here:
+            raise ConnectionError("no route to host\nand a long explanation")
 
     def hf_hub_download(
-        self, repo_id: str, filename: str, *, repo_type: str, revision: str | None, etag_timeout: float
-    ) -> str:
+        self, repo_id: str, filename: str, *, repo_type: str, revision: str | None, etag_timeout: float,
+        local_files_only: bool,
+    ) -> str:  # fmt: skip
         assert repo_type == "dataset"
         assert 0 < etag_timeout <= 60
+        assert local_files_only is not self.is_here
         self.asked.append((repo_id, filename, revision))
         path = self.folder / filename
         if not path.exists():
@@ -92,6 +101,11 @@ def test_what_cannot_be_had_is_told_in_one_line(hub: Hub, monkeypatch: pytest.Mo
     with pytest.raises(DataError, match=r"cannot be fetched(.|\n)*404: no more.tsv") as told:
         count_lines("hf://datasets/org/name/more.tsv")
     assert "long explanation" not in str(told.value)
+    hub.is_here = False
+    assert count_lines("hf://datasets/org/name/train.de.gz") == 30  # from the cache
+    with pytest.raises(DataError, match=r"cannot be fetched(.|\n)*no answer from the hub: ConnectionError: no") as told:
+        count_lines("hf://datasets/org/name/other.tsv")
+    assert "long explanation" not in str(told.value)
     for wrong in (
         "hf://datasets/org/name",
         "hf://org/name/a.tsv",
@@ -102,7 +116,7 @@ def test_what_cannot_be_had_is_told_in_one_line(hub: Hub, monkeypatch: pytest.Mo
             count_lines(wrong)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(DataError, match=r"pip install 'dragoman\[hub\]'"):
-        count_lines("hf://datasets/org/name/other.tsv")
+        count_lines("hf://datasets/org/name/third.tsv")
 
 
 def test_other_paths_are_left_alone(hub: Hub, tmp_path: Path) -> None:
@@ -112,8 +126,12 @@ def test_other_paths_are_left_alone(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_the_package_takes_what_it_is_asked() -> None:
-    theirs = inspect.signature(pytest.importorskip("huggingface_hub").hf_hub_download).parameters
-    assert {"repo_id", "filename", "repo_type", "revision", "etag_timeout"} <= set(theirs)
+    package = pytest.importorskip("huggingface_hub")
+    for theirs, ours in (
+        (package.hf_hub_download, Hub.hf_hub_download),
+        (package.HfApi.dataset_info, Hub.dataset_info),
+    ):
+        assert set(inspect.signature(ours).parameters) <= {"self", *inspect.signature(theirs).parameters}
 
 
 def test_they_are_cleaned(hub: Hub, tmp_path: Path) -> None:

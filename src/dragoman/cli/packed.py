@@ -53,7 +53,8 @@ def fetched(context: Any, given: Any) -> Any:
     if context.info_name in _WRITERS:
         from dragoman.errors import ConfigError
 
-        hint = f"copy it: dragoman bundle {given} --out DIR"
-        raise ConfigError("a model of the hub is not written to", file=given, expected="a directory", hint=hint)
+        hint = f"a model of the hub is copied first: dragoman bundle {given} --out DIR"
+        message = "no such directory here, and a model of the hub is not written to"
+        raise ConfigError(message, file=given, expected="a directory", hint=hint)
     found = on_disk(str(given))
     return str(found) if isinstance(given, str) else found

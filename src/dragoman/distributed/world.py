@@ -21,6 +21,9 @@ _GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe",
 _SILENT = ("Timed out", "timed out", "Timeout", "timeout")
 # The first process prepares the corpus meanwhile, which may take hours.
 _PATIENCE = 30.0  # days
+# The group of the last training stays alive. Were DDP's reducer the last to hold it, its end would wait, with Python's
+# lock held, for a thread of Gloo that waits for that lock. Freed by Python it waits without the lock.
+_LEFT: list[Any] = []
 
 
 class RankError(DragomanError):
@@ -111,6 +114,7 @@ class World:
     def close(self) -> None:
         """Leave the others; from then on nothing may be shared."""
         if self.size > 1 and distributed.is_initialized():
+            _LEFT[:] = [distributed.group.WORLD]
             distributed.destroy_process_group()
 
 

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 from dragoman.errors import ConfigError, ModelError
+from dragoman.remote import refusal, told
 
 # What running a model may need, and its card.
 FILES = ("*.json", "*.safetensors", "*.model", "*.toml", "README.md")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EXTRA = "pip install 'dragoman[hub]'"
+_DIRECTORY = "for a directory, check its path"
 
 
 def is_hub_name(path: object) -> bool:
@@ -22,21 +24,28 @@ def on_disk(path: str | Path) -> Path:
     """Return the directory of a model; one that is named as on the hub is fetched, or taken from the hub's cache.
 
     Raises:
-        ModelError: it is not to be had, or the extra is not installed.
+        ModelError: it is neither here nor to be had from the hub, or the extra is not installed.
     """
     if not is_hub_name(path):
         return Path(path)
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise ModelError("no model here, and the hub cannot be asked", file=path, expected="a model directory",
-                         hint=f"to fetch {path} from the Hugging Face hub: {_EXTRA}") from None  # fmt: skip
+        raise _missing(path, "huggingface_hub, which would ask the hub, is not installed",
+                       f"to fetch {path} from the Hugging Face hub: {_EXTRA}; {_DIRECTORY}") from None  # fmt: skip
+    name = str(path)
+    kept_back = refusal("model", name)
     try:
-        return Path(snapshot_download(str(path), allow_patterns=list(FILES)))
-    except Exception as error:  # of many kinds: no network, no such repository, no right to read it
-        found = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-        raise ModelError("the model cannot be had from the hub", file=path, found=found,
-                         hint="look at its name and at the network, or give a directory") from error  # fmt: skip
+        return Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=kept_back is not None))
+    except Exception as error:  # of many kinds: not in the cache, the network is gone, no space
+        hint = f"{_DIRECTORY}; for the hub, check the name and the network: a private model needs `hf auth login`"
+        raise _missing(path, kept_back or f"the hub: {told(error)}", hint) from error
+
+
+def _missing(path: str | Path, hub: str, hint: str) -> ModelError:
+    return ModelError("no model of this name, neither here nor on the hub", file=path,
+                      expected="a directory, or org/name on the Hugging Face hub",
+                      found=f"{hub}; no such directory in {Path.cwd()}", hint=hint)  # fmt: skip
 
 
 def name_of(path: Path) -> str | None:

@@ -11,6 +11,7 @@ from dragoman.archive import as_directory
 from dragoman.errors import DragomanError, ModelError
 from dragoman.models.adapters import ADAPTER, has_adapter
 from dragoman.models.hub import check_name
+from dragoman.remote import told
 from dragoman.runs.bundling import CARD, bundle, needed_files
 
 
@@ -84,6 +85,5 @@ def _upload(folder: Path, name: str, private: bool, message: str) -> str:
         api.create_repo(name, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=name, folder_path=folder, commit_message=message))
     except Exception as error:  # of many kinds: no network, no key, no right to write
-        found = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-        raise DragomanError("the hub did not take the model", file=name, found=found,
+        raise DragomanError("the hub did not take the model", file=name, found=told(error),
                             hint="log in with `hf auth login`, and check the name") from error  # fmt: skip
