@@ -154,7 +154,7 @@ def marian(folder: Path, lines: Sequence[Sequence[str]]) -> Run:
 
     Random weights end no output, so that each is as long as Marian lets it: a multiple of the longest source.
     """
-    import pymarian
+    import pymarian  # pyrefly: ignore[missing-import]
 
     files = {"models": [str(folder / "model.npz")], "vocabs": [str(folder / "vocab.yml")] * 2}
     longest = max(map(len, lines)) + 1  # with </s>
