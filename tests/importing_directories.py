@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from dragoman.profiles import annotated
+from oracle import opennmt
 from oracle.marian_directory import pieces_of, sentencepiece_model
 from oracle.marian_native import make_native
 
@@ -143,6 +144,14 @@ def _joey(folder: Path) -> dict[str, str]:
     return {}
 
 
+def _opennmt(folder: Path) -> dict[str, str]:
+    opt = opennmt.options(enc_layers=LAYERS, hidden_size=D_MODEL, word_vec_size=D_MODEL, transformer_ff=D_FF)
+    words = [f"w{number}" for number in range(9)]
+    vocab = {"src": ["<unk>", "<blank>", *words], "tgt": ["<unk>", "<blank>", "<s>", "</s>", *words]}
+    opennmt.save(folder, opt, vocab, opennmt.random_state(opt, (len(words) + 2, len(words) + 4), 0))
+    return {}
+
+
 def _annotated(folder: Path) -> dict[str, Any]:
     folder.mkdir()
     tokens = ["<s>", "</s>", "<blank>", "<unk>", *(f"w{number}" for number in range(9))]
@@ -156,5 +165,5 @@ def _annotated(folder: Path) -> dict[str, Any]:
 
 MAKERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "marian-mt": _marian_mt, "m2m100": _m2m100, "fsmt": _fsmt, "marian": _native, "joeynmt": _joey,
-    "annotated": _annotated,
+    "annotated": _annotated, "opennmt": _opennmt,
 }  # fmt: skip

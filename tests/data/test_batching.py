@@ -123,7 +123,7 @@ ids = st.lists(st.integers(4, 9), max_size=5)
 @given(
     st.lists(st.tuples(ids, st.lists(ids, max_size=2), ids), min_size=1, max_size=4),
     st.sampled_from([tuple(Direction)[:1], tuple(Direction)[1:], tuple(Direction)]),
-    st.sampled_from([SPECIALS, OTHER]),
+    st.sampled_from([SPECIALS, OTHER, OTHER._replace(ends_source=False)]),
 )
 def test_a_batch_is_what_the_types_make_of_the_pairs(
     rows: list[tuple[list[int], list[list[int]], list[int]]], directions: tuple[Direction, ...], specials: Specials

@@ -21,6 +21,16 @@ def test_a_source_is_what_stores_keep_of_it(ids: tuple[int, ...], matches: tuple
     assert source.joined.count(SPECIALS.bos) == len(matches)
 
 
+@given(content, st.lists(content, max_size=3).map(tuple))
+def test_a_vocabulary_may_say_that_sources_have_no_end(
+    ids: tuple[int, ...], matches: tuple[tuple[int, ...], ...]
+) -> None:
+    source = Source(ids, matches, SPECIALS._replace(ends_source=False))
+    assert source.framed == source.joined
+    assert source.specials.ids == SPECIALS.ids
+    assert source.cut(3).framed == source.joined[:3]
+
+
 @given(content, st.lists(content, max_size=3).map(tuple), st.integers(0, 30))
 def test_a_cut_keeps_the_beginning(ids: tuple[int, ...], matches: tuple[tuple[int, ...], ...], most: int) -> None:
     source = Source(ids, matches, OTHER)

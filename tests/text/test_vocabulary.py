@@ -80,6 +80,19 @@ def malformed() -> dict[str, str]:
     }
 
 
+def test_it_says_whether_sources_have_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.json"
+    Vocabulary("word", [*SPECIALS, "a"], ends=False).save(path)
+    found = Vocabulary.load(path).extended(["b"])
+    assert found.specials.source_end == ()
+    assert found.encode("a b") == [4, 5]
+    found.save(path)
+    assert '"ends": false' in path.read_text(encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace('"ends": false', '"ends": 0'), encoding="utf-8")
+    with pytest.raises(DataError, match=r"ends: true or false(.|\n)*0"):
+        Vocabulary.load(path)
+
+
 @pytest.mark.parametrize(("message", "text"), malformed().items(), ids=malformed())
 def test_malformed_files_are_refused_by_name(tmp_path: Path, message: str, text: str) -> None:
     path = tmp_path / "vocabulary.json"

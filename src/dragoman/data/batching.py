@@ -191,8 +191,8 @@ def collate(
         read = int(store.source_lengths[np.asarray(indices)].sum())
     else:
         sources = [store.source(int(i)) for i in indices]
-        source = SourceBatch(*_padded(sources, None, specials.eos, specials.pad))
-        read = sum(map(len, sources)) + len(sources)
+        source = SourceBatch(*_padded(sources, None, specials.eos if specials.ends_source else None, specials.pad))
+        read = int(source.mask.sum())
     blocks = []
     for direction in directions:
         ordered = targets if direction is Direction.LEFT_TO_RIGHT else [ids[::-1] for ids in targets]
@@ -236,18 +236,21 @@ def collate_masked(
 
 
 def _padded(
-    rows: Sequence[np.ndarray], begin: int | None, end: int, pad: int
+    rows: Sequence[np.ndarray], begin: int | None, end: int | None, pad: int
 ) -> tuple[Int64[Tensor, "rows width"], Bool[Tensor, "rows width"]]:
     """Rows of ids, each in its frame, and where there are tokens."""
     first = 0 if begin is None else 1
     ends = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + first
-    places = np.arange(ends.max(initial=first) + 1)
+    whole = ends if end is None else ends + 1
+    places = np.arange(whole.max(initial=first))
     padded = np.full((len(rows), len(places)), pad, dtype=np.int64)
-    padded[:, 0] = pad if begin is None else begin
+    if begin is not None:
+        padded[:, 0] = begin
     if rows:
         padded[(places >= first) & (places < ends[:, None])] = np.concatenate(rows)
-        padded[np.arange(len(rows)), ends] = end
-    return torch.from_numpy(padded), torch.from_numpy(places <= ends[:, None])
+        if end is not None:
+            padded[np.arange(len(rows)), ends] = end
+    return torch.from_numpy(padded), torch.from_numpy(places < whole[:, None])
 
 
 def _framed(lengths: np.ndarray, frame: int) -> np.ndarray:

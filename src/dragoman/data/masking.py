@@ -13,7 +13,7 @@ from dragoman.sequences.source import MASK_ID, MASKED_SPECIALS
 SHARE = 0.15
 # Of the chosen pieces so many become <mask>, and so many more another piece; the rest stay.
 MASKED, REPLACED = 0.8, 0.1
-FIRST_PIECE = len(MASKED_SPECIALS)
+FIRST_PIECE = len(MASKED_SPECIALS.ids)
 # What a number is drawn for.
 _CHOICE, _COUNT, _FATE, _PIECE = range(4)
 

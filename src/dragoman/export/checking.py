@@ -134,7 +134,7 @@ def check_lines(given: Given, file: str | Path | None = None) -> CheckLines:
     texts, references, origin = _texts(given, file)
     if texts is None:
         draw, vocab, specials = random.Random(1), len(given.tokenizers.source), given.tokenizers.source.specials
-        free = [i for i in range(vocab) if i not in specials]
+        free = [i for i in range(vocab) if i not in specials.ids]
         begin = _ids(given.source, given.begin[0])
         rows = ((*begin, *draw.choices(free, k=draw.randint(1, _RANDOM))) for _ in range(LINES))
         return CheckLines([Source(row, (), specials) for row in rows], None, None, origin)

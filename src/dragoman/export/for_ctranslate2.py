@@ -79,7 +79,8 @@ def _finish(given: Given, spec: Any, directory: Path, quantization: str) -> None
     config, names = spec.config, given.target.names
     config.bos_token, config.eos_token = names[specials.bos], names[specials.eos]
     config.unk_token, config.decoder_start_token = names[specials.unk], names[specials.bos]
-    config.add_source_eos, config.layer_norm_epsilon = True, epsilon(given)
+    config.add_source_eos = given.tokenizers.source.specials.ends_source
+    config.layer_norm_epsilon = epsilon(given)
     spec.register_source_vocabulary(list(given.source.names))
     spec.register_target_vocabulary(list(given.target.names))
     spec.validate()

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.export.card import write_card
-from dragoman.export.given import Given, epsilon, projections, refuse
+from dragoman.export.given import Given, endless, epsilon, projections, refuse
 from dragoman.files import json_text, write_bytes
 from dragoman.models.blueprint import Layer, Matrix, Norm
 
@@ -57,7 +57,7 @@ def differences(given: Given) -> list[str]:
         reasons.append(f"norms with another epsilon than {_EPSILON}")
     if blueprint.source.scale != blueprint.target.scale or blueprint.target.scale not in (1.0, shape.d_model**0.5):
         reasons.append("embeddings that are multiplied by something else than the root of d_model")
-    return reasons
+    return reasons + endless(given)
 
 
 def write(given: Given, directory: Path, quantization: str = "float32") -> None:

@@ -58,7 +58,7 @@ def layout_of(given: Given) -> Layout:
     first = names.index(_OTHER_START) if _OTHER_START in names else specials.bos
     number = {name: place for place, name in enumerate(names)}
     hidden = {number[mark] for mark in marks}
-    pieces = [one for one in range(len(names)) if one not in {*specials, *hidden, first}]
+    pieces = [one for one in range(len(names)) if one not in {*specials.ids, *hidden, first}]
     told = [number[one] for one in languages]
     others = sorted(hidden - {first, *told})
     ids = [first, specials.pad, specials.eos, specials.unk, *pieces, *told, *others]

@@ -11,7 +11,7 @@ from pathlib import Path
 from dragoman.errors import ConfigError
 from dragoman.export.card import write_card
 from dragoman.export.for_marian import config, generation, write_tokenizer
-from dragoman.export.given import Given, refuse
+from dragoman.export.given import Given, endless, refuse
 from dragoman.export.onnx_model import decoder_model, encoder_model
 from dragoman.export.tokenizer_json import tokenizer_json
 from dragoman.files import json_text, write_bytes
@@ -22,13 +22,14 @@ _LARGEST = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
 def check(given: Given) -> None:
-    """Refuse a model that does not fit one file.
+    """Refuse a model that does not fit one file, or whose sources have no end.
 
     Raises:
-        ConfigError: it is too large.
+        ConfigError: says why.
     """
     size = 4 * sum(one.numel() for one in given.model.parameters())
-    refuse(given, NAME, [f"weights of {size:,} bytes, where a file has 2 GiB at most"] if size > _LARGEST else [])
+    large = [f"weights of {size:,} bytes, where a file has 2 GiB at most"] if size > _LARGEST else []
+    refuse(given, NAME, [*large, *endless(given)], "`--to ctranslate2` represents it")
 
 
 def graph_names(quantization: str) -> tuple[str, str]:

@@ -166,6 +166,12 @@ def refuse(given: Given, program: str, reasons: Sequence[str], hint: str | None 
                           hint=hint)  # fmt: skip
 
 
+def endless(given: Given) -> list[str]:
+    """Return why a tokenizer that ends each source itself does not read the model's sources; nothing if it does."""
+    ends = given.tokenizers.source.specials.ends_source
+    return [] if ends else ["sources without `</s>`, which the tokenizers of transformers put after each"]
+
+
 def array(tensor: Shaped[Tensor, "..."]) -> np.ndarray:
     """Return weights as a NumPy array over the same memory."""
     return tensor.detach().numpy()

@@ -17,7 +17,7 @@ from dragoman.directories import prepared, put
 from dragoman.errors import ConfigError, DataError, ModelError
 from dragoman.importing.documents import MAX_VOCABULARY_BYTES
 from dragoman.importing.states import SAFE, read_state
-from dragoman.importing.vocabularies import Order, tokens_of
+from dragoman.importing.vocabularies import Order, tokens_of, words_of
 from dragoman.importing.weights import Given
 from dragoman.models.description import load_tokenizers, save_config, save_tokenizers
 from dragoman.models.pretrained import load_pretrained, save_weights
@@ -120,8 +120,8 @@ def import_founding(
     options |= dict.fromkeys(known.pads, 0)
     model = loaded(system, state, options)
     config = _config(model, [order.size for order in orders])
-    source, target = (Vocabulary("word", _words(order), begins=known.begins and order is orders[0]) for order in orders)
-    pair = TokenizerPair(source, target)
+    source, target = map(words_of, orders)
+    pair = TokenizerPair(Vocabulary("word", source, begins=known.begins), Vocabulary("word", target))
     decoding = DecodingConfig.from_dict({"unknown": "keep", "loop_guard": 0, **_limits(model)})
     with prepared(out) as made:
         save_config(made, config, decoding, profile={"system": system, "options": options})
@@ -193,11 +193,6 @@ def _listed(data: bytes, path: Path, is_json: bool) -> Sequence[str]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len({*found}) < len(found):
         raise DataError("the vocabulary is no list of distinct tokens", file=path)
     return found
-
-
-def _words(order: Order) -> list[str]:
-    """The tokens; what no text gives, such as the blanks that spaCy keeps, has a name of its own."""
-    return [token if token.split() == [token] else f"<no-word-{place}>" for place, token in enumerate(order.tokens)]
 
 
 def _rows(tensor: Tensor, order: Order, name: str, *, columns: bool) -> Tensor:

@@ -111,9 +111,11 @@ def kind_of(directory: Path) -> str:
     from dragoman.importing.joeynmt import is_joey
     from dragoman.importing.many_languages import is_many
     from dragoman.importing.marian import is_native
+    from dragoman.importing.opennmt import is_opennmt
     from dragoman.importing.transformers import is_marian
 
-    known = {"marian-mt": is_marian, "m2m100": is_many, "fsmt": is_fsmt, "marian": is_native, "joeynmt": is_joey}
+    known = {"marian-mt": is_marian, "m2m100": is_many, "fsmt": is_fsmt, "marian": is_native, "joeynmt": is_joey,
+             "opennmt": is_opennmt}  # fmt: skip
     for kind, has in known.items():
         if has(directory):
             return kind
@@ -124,7 +126,8 @@ def kind_of(directory: Path) -> str:
     expected = (
         "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
         "(M2M100, NLLB); config.json, vocab-src.json and vocab-tgt.json (FSMT); model.npz (Marian); "
-        "config.yaml and src_vocab.txt (JoeyNMT); or the weights of a founding system, with --vocab"
+        "config.yaml and src_vocab.txt (JoeyNMT); opennmt.json, or NAME_step_N.pt (OpenNMT-py); or the weights of a "
+        "founding system, with --vocab"
     )
     hint = "see the page about importing; --from says what it is"
     if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):
@@ -170,10 +173,19 @@ def _joey(directory: Path, source: str | None, target: str | None, unpickle: boo
     return take_joey(directory, unpickle=unpickle)
 
 
+def _opennmt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.opennmt import take_opennmt
+
+    if source is not None or target is not None:
+        raise ConfigError("an OpenNMT-py model has its languages already", hint="leave the languages out")
+    return take_opennmt(directory, unpickle=unpickle)
+
+
 KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
     "marian-mt": _marian_mt,
     "m2m100": _many,
     "fsmt": _fsmt,
     "marian": _marian,
     "joeynmt": _joey,
+    "opennmt": _opennmt,
 }

@@ -20,7 +20,7 @@ from dragoman.importing.pieces import read_pieces
 from dragoman.importing.states import SAFE, read_state
 from dragoman.importing.tables import first_of, take_tables
 from dragoman.importing.taken import Taken
-from dragoman.importing.vocabularies import Order, need, tokens_of
+from dragoman.importing.vocabularies import Order, need, tokens_of, words_of
 from dragoman.importing.weights import Given, Names, Sizes, take_stack
 from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.tokenizer import Tokenizer, read_saved
@@ -194,7 +194,7 @@ def _tokenizer(directory: Path, facts: Facts, order: Order) -> tuple[Tokenizer, 
         told.append("texts are to be cut by subword-nmt first, and outputs joined: pieces end with @@")
     if level == "char":
         return Vocabulary("character", [" " if one == "\u2581" else one for one in order.tokens]), told
-    return Vocabulary("word", list(order.tokens)), told
+    return Vocabulary("word", words_of(order)), told
 
 
 def _search(testing: Mapping[str, Any], file: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from dragoman.errors import DataError, ModelError
 from dragoman.models.blueprint import NO_LOGIT
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
-from dragoman.text.tokenizer import SPECIALS, SURROGATE
+from dragoman.text.tokenizer import MASK_TOKEN, SPECIALS, SURROGATE
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,12 @@ def _name(number: int, tokens: Mapping[int, str], taken: set[str]) -> str:
     while name in SPECIALS or (number not in tokens and name in taken):
         name += "*"
     return name
+
+
+def words_of(order: Order) -> list[str]:
+    """Return the tokens as words; what no text gives, such as the blanks that spaCy keeps, has a name of its own."""
+    return [token if token.split() == [token] and token != MASK_TOKEN else f"<no-word-{place}>"
+            for place, token in enumerate(order.tokens)]  # fmt: skip
 
 
 def tokens_of(tree: Mapping[str, Any], file: Path, size: int | None = None) -> dict[int, str]:

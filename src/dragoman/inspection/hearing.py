@@ -131,7 +131,7 @@ def read_given(tokenizers: TokenizerPair, given: Given) -> Read:
         raise ConfigError("the model reads texts, and does not listen to sounds", found=str(given), hint=hint)
     source = tokenizers.encode_source(checked_text(given))
     check_length(source.joined)
-    pieces = (*tokenizers.source_pieces(source), *tokenizers.source.pieces([source.specials.eos]))
+    pieces = (*tokenizers.source_pieces(source), *tokenizers.source.pieces(source.specials.source_end))
     return Read(given, source, pieces)
 
 

@@ -28,8 +28,9 @@ def draw_translation(translator: Translator, text: str, path: str | Path, *, lay
     sources = SourceBatch.of([tokenizers.encode_source(text)], translator.device)
     written = frame_target(tokenizers.target.encode(result.text), tokenizers.target.specials)[1:]
     weights = cross_attention(translator.transformers[0], sources, [written], layer)[0]
+    end = tokenizers.source.pieces(tokenizers.source.specials.source_end)
     target_pieces = tokenizers.target.pieces(written)
     [begin] = tokenizers.target.pieces([tokenizers.target.specials.bos])
     rows = [reads_writes(*pair) for pair in zip([begin, *target_pieces], target_pieces, strict=False)]
     title = f"{text} → {result.text}"
-    return attention_map(weights.cpu().numpy(), [*result.source_tokens, "</s>"], rows, path, title=title)
+    return attention_map(weights.cpu().numpy(), [*result.source_tokens, *end], rows, path, title=title)

@@ -238,7 +238,7 @@ class Filler(Reopened):
     def _allowed(self, states: Float[Tensor, "gaps d_model"]) -> Float[Tensor, "gaps vocab"]:
         logits = self.model.generator(states)
         log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        return log_probs.index_fill(1, torch.arange(len(MASKED_SPECIALS), device=log_probs.device), -math.inf)
+        return log_probs.index_fill(1, torch.arange(len(MASKED_SPECIALS.ids), device=log_probs.device), -math.inf)
 
     def _filling(self, parts: list[str], start: _Partial, found: _Partial) -> Filling:
         chosen = [(found.ids[place], value) for place, value in sorted(found.filled)]

@@ -23,7 +23,7 @@ from dragoman.models.tensors import read_tensors, write_tensors
 from dragoman.nn import Transformer
 from dragoman.pace import Pace, silent
 from dragoman.search.batches import length_batches
-from dragoman.sequences import SPECIALS, Source, SourceBatch, TargetBatch
+from dragoman.sequences import SPECIALS, Source, SourceBatch, Specials, TargetBatch
 from dragoman.text.lines import file_hash
 
 DIMENSIONS = 64  # of a key: the directions in which the vectors vary most
@@ -181,6 +181,7 @@ def make_datastore(
     directory: Path,
     *,
     like: Datastore | None = None,
+    specials: Specials = SPECIALS,
     autocast: Autocast = nullcontext,
     report: Callable[[str], None] = silent,
 ) -> Datastore:
@@ -191,17 +192,19 @@ def make_datastore(
         pairs: source and target ids, unframed, fuzzy matches with the sources.
         directory: of the model, whose weights are written already.
         like: a datastore of the same weights whose keys come first; what was fitted of it stays.
+        specials: of the source's vocabulary.
         autocast: makes the context that chooses the precision of products.
         report: takes a line of plain text now and then.
     """
     report(f"datastore: the decoder's states at each token of {_pairs(len(pairs))}")
     random = np.random.default_rng(_SEED)
     if like is None:
-        sample = torch.cat([outputs for _, outputs in decoder_outputs(model, some_pairs(pairs, random), autocast)])
+        some = decoder_outputs(model, some_pairs(pairs, random), autocast, specials)
+        sample = torch.cat([outputs for _, outputs in some])
         mean, directions = principal_directions(sample, DIMENSIONS)
     else:
         mean, directions = like.mean, like.directions
-    outputs = decoder_outputs(model, pairs, autocast)
+    outputs = decoder_outputs(model, pairs, autocast, specials)
     states, tokens = _keys_and_values(outputs, pairs, mean, directions, report)
     if like is not None:
         states, tokens = torch.cat([like.states, states]), torch.cat([like.tokens, tokens])
@@ -253,7 +256,7 @@ def principal_directions(
 
 
 def decoder_outputs(
-    model: Transformer, pairs: Sequence[Pair], autocast: Autocast = nullcontext
+    model: Transformer, pairs: Sequence[Pair], autocast: Autocast = nullcontext, specials: Specials = SPECIALS
 ) -> Iterator[tuple[int, Float[Tensor, "labels d_model"]]]:
     """Yield the number of each pair and the decoder's outputs at its tokens, as float32 on the CPU; long ones first.
 
@@ -261,10 +264,11 @@ def decoder_outputs(
         model: in evaluation mode.
         pairs: source and target ids, unframed.
         autocast: makes the context that chooses the precision of products.
+        specials: of the source's vocabulary.
     """
     device = next(model.parameters()).device
     for rows in length_batches([max(len(source), len(target)) + 1 for source, target in pairs], max_rows=_ROWS):
-        sources = SourceBatch.of([Source.from_joined(pairs[row][0]) for row in rows], device)
+        sources = SourceBatch.of([Source.from_joined(pairs[row][0], specials) for row in rows], device)
         target = TargetBatch.of([pairs[row][1] for row in rows], device=device)
         with torch.no_grad(), autocast():
             hidden = model.hidden(sources.ids, target.inputs, sources.mask, target.input_mask).float().cpu()

@@ -18,7 +18,7 @@ from dragoman.config import DecodingConfig
 from dragoman.engines import ModuleEngine
 from dragoman.memory.datastore import Autocast, Datastore, Pair, decoder_outputs, some_pairs
 from dragoman.nn import Transformer
-from dragoman.sequences import SourceBatch, frame_target
+from dragoman.sequences import SPECIALS, SourceBatch, Specials, frame_target
 
 _TOKENS, _ROWS, _NEIGHBOURS = 20_000, 2048, 64
 _TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5, 2.0, 4.0)  # in mean distances
@@ -108,7 +108,13 @@ class Fit(NamedTuple):
 
 
 @torch.no_grad()
-def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], autocast: Autocast = nullcontext) -> Fit:
+def fit(
+    model: Transformer,
+    datastore: Datastore,
+    held_out: Sequence[Pair],
+    autocast: Autocast = nullcontext,
+    specials: Specials = SPECIALS,
+) -> Fit:
     """Give a datastore the weights and the temperature with which pairs that the model has not seen are likeliest.
 
     Args:
@@ -116,9 +122,10 @@ def fit(model: Transformer, datastore: Datastore, held_out: Sequence[Pair], auto
         datastore: its weight, falloff and temperature are set; the weight is 0 where none makes the pairs likelier.
         held_out: pairs; the sources with their fuzzy matches.
         autocast: makes the context that chooses the precision of products.
+        specials: of the source's vocabulary.
     """
     pairs = some_pairs(held_out, np.random.default_rng(1), _TOKENS)
-    rows = list(decoder_outputs(model, pairs, autocast))
+    rows = list(decoder_outputs(model, pairs, autocast, specials))
     outputs = torch.cat([one for _, one in rows])
     labels = torch.tensor([token for row, _ in rows for token in frame_target(pairs[row][1])[1:]])
     device = next(model.parameters()).device

@@ -19,8 +19,9 @@ class Specials(NamedTuple):
         pad: fills rows up.
         unk: stands for what the vocabulary lacks.
         bos: begins a target, and each fuzzy match beside a source.
-        eos: ends a source and a target.
+        eos: ends a target, and a source if `ends_source`.
         mask: hides a token from a masked language model; None where the vocabulary has no such symbol.
+        ends_source: whether `eos` ends sources; some imported models read them without an end.
     """
 
     pad: int
@@ -28,6 +29,17 @@ class Specials(NamedTuple):
     bos: int
     eos: int
     mask: int | None = None
+    ends_source: bool = True
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All of them."""
+        return (*self[:4], *(() if self.mask is None else (self.mask,)))
+
+    @property
+    def source_end(self) -> tuple[int, ...]:
+        """What ends a source: `eos`, or nothing."""
+        return (self.eos,) if self.ends_source else ()
 
 
 # Of every vocabulary that is made here; imported ones may have others.
@@ -45,7 +57,7 @@ class Source:
         ids: its own content, unframed.
         matches: what is read beside it: target ids of its fuzzy matches, in the ids of the source's vocabulary.
         specials: of the source's vocabulary.
-        end: what ends it where that is not the vocabulary's `</s>`: nothing, if `ids` were framed by somebody else.
+        end: what ends it where that is not what the vocabulary says: nothing, if `ids` were framed by somebody else.
     """
 
     ids: tuple[int, ...]
@@ -64,8 +76,8 @@ class Source:
 
     @property
     def framed(self) -> list[int]:
-        """What the encoder reads: the ids, then each match after a `<s>`, then `</s>`."""
-        return [*self.joined, *((self.specials.eos,) if self.end is None else self.end)]
+        """What the encoder reads: the ids, then each match after a `<s>`, then `</s>` where sources have an end."""
+        return [*self.joined, *(self.specials.source_end if self.end is None else self.end)]
 
     @property
     def content(self) -> list[int] | Float[Tensor, "frames mels"]:

@@ -47,9 +47,6 @@ class MosesTokenizer(SpecialIds):
         self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
         self._pieces_of = lru_cache(1 << 14)(self._cut)
 
-    def __len__(self) -> int:
-        return len(self._tokens)
-
     @cached_property
     def _moses(self) -> Any:
         """The three scripts: of punctuation, of cutting, of joining."""
@@ -78,11 +75,6 @@ class MosesTokenizer(SpecialIds):
         text = "".join(one for one in text if not unicodedata.category(one).startswith("C"))
         words = cut.tokenize(text, aggressive_dash_splits=True, return_str=False, escape=True)
         return [self._ids.get(piece, UNK) for word in words if word for piece in self._pieces_of(word)]
-
-    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Return what `encode` gives for each of some texts, one after the other."""
-        del threads
-        return [self.encode(text) for text in texts]
 
     def _cut(self, word: str) -> tuple[str, ...]:
         """A word in pieces: of its characters, the pair that comes first in the list is joined, until none is left."""

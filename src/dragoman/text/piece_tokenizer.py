@@ -18,13 +18,23 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dragoman.errors import DataError
 from dragoman.files import json_text, write_bytes
-from dragoman.text.tokenizer import MAX_ENTRIES, SPECIALS, SURROGATE, UNK, UNKNOWN_TEXT, SpecialIds, read_document
+from dragoman.text.tokenizer import (
+    MAX_ENTRIES,
+    SPECIALS,
+    SURROGATE,
+    UNK,
+    UNKNOWN_TEXT,
+    SpecialIds,
+    read_document,
+    read_flag,
+)
 
 if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
 FORMAT = 1
 _KEYS = {"format", "kind", "tokens", "marks", "begin", "sentencepiece"}
+_ENDS = "ends"  # only where sources have no `</s>`
 _BLANK = "\u2581"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _TAG = re.compile(">>[^<>]*<<")
@@ -43,6 +53,7 @@ class PieceTokenizer(SpecialIds):
         model: the serialised SentencePiece model.
         marks: tokens that stand for no text but tell a language.
         begin: marks that every text begins with, unless it begins with one of its own.
+        ends: whether sources end with `</s>`.
         name: what errors call it.
     """
 
@@ -56,9 +67,10 @@ class PieceTokenizer(SpecialIds):
         *,
         marks: Sequence[str] = (),
         begin: Sequence[str] = (),
+        ends: bool = True,
         name: str | Path = "tokenizer",
     ) -> None:
-        super().__init__()
+        super().__init__(ends=ends)
         self.kind: PieceKind = kind
         self._tokens, self._model, self._name = list(tokens), model, name
         self._ids = {token: number for number, token in enumerate(tokens) if number >= len(SPECIALS)}
@@ -68,9 +80,6 @@ class PieceTokenizer(SpecialIds):
             if not _TAG.fullmatch(mark):
                 self._ids.pop(mark)  # no text gives it
         self._begin = [tokens.index(mark) for mark in self.begin]
-
-    def __len__(self) -> int:
-        return len(self._tokens)
 
     def beginning(self, marks: Sequence[str]) -> PieceTokenizer:
         """Return the same tokenizer, whose texts begin with other marks."""
@@ -106,11 +115,6 @@ class PieceTokenizer(SpecialIds):
             raise DataError("the text has half of a surrogate pair", expected="text", found=found) from error
         ids = self._ids
         return [*begin, *(ids.get(piece, UNK) for piece in pieces)]
-
-    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Return what `encode` gives for each of some texts, one after the other."""
-        del threads
-        return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; specials and marks are left out, an unknown reads as U+FFFD."""
@@ -156,7 +160,8 @@ class PieceTokenizer(SpecialIds):
             "format": FORMAT, "kind": self.kind, "tokens": self._tokens, "marks": list(self.marks),
             "begin": list(self.begin), "sentencepiece": base64.b64encode(self._model).decode("ascii"),
         }  # fmt: skip
-        write_bytes(Path(path), (json_text(tree) + "\n").encode("utf-8"))
+        frame = {} if self.specials.ends_source else {_ENDS: False}
+        write_bytes(Path(path), (json_text(tree | frame) + "\n").encode("utf-8"))
 
     @classmethod
     def load(cls, path: str | Path) -> PieceTokenizer:
@@ -166,11 +171,12 @@ class PieceTokenizer(SpecialIds):
             DataError: the file is missing, too large, or not of this format; its tokens are not the special ones
                 followed by distinct texts; a mark is none of them.
         """
-        tree = read_document(path, _KEYS, FORMAT, "tokenizer of pieces")
+        tree = read_document(path, _KEYS, FORMAT, "tokenizer of pieces", optional={_ENDS})
         kind, tokens, model = tree["kind"], tree["tokens"], tree["sentencepiece"]
         marks, begin = tree["marks"], tree["begin"]
         if kind not in get_args(PieceKind):
             raise DataError("unknown kind of tokenizer", file=path, expected="bpe or unigram", found=repr(kind)[:80])
+        ends = read_flag(tree, _ENDS, True, path)
         for name in ("tokens", "marks", "begin"):
             _check_tokens(tree[name], path, name)
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
@@ -182,7 +188,7 @@ class PieceTokenizer(SpecialIds):
             data = base64.b64decode(model, validate=True)
         except (TypeError, ValueError, binascii.Error) as error:
             raise DataError("the SentencePiece model is not base64", file=path) from error
-        return cls(kind, tokens, data, marks=marks, begin=begin, name=path)
+        return cls(kind, tokens, data, marks=marks, begin=begin, ends=ends, name=path)
 
 
 def _check_tokens(tokens: Any, path: str | Path, name: str) -> None:

@@ -14,7 +14,7 @@ from dragoman.sequences.source import MASK_ID, Specials
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
 from dragoman.text.normalization import Normalization, normalizer
 
-PAD, UNK, BOS, EOS, _ = SPECIAL_IDS
+PAD, UNK, BOS, EOS = SPECIAL_IDS.ids
 MASK = MASK_ID
 # Half of a pair, which no text has.
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -112,12 +112,21 @@ class SpecialIds:
     """What every tokenizer has: the special ids as attributes, and how it normalises."""
 
     pad, unk, bos, eos = PAD, UNK, BOS, EOS
+    _tokens: Sequence[str] = ()  # of those that keep a list of them
 
-    def __init__(self, *, mask: bool = False, normalization: Normalization = "none") -> None:
+    def __init__(self, *, mask: bool = False, normalization: Normalization = "none", ends: bool = True) -> None:
         self.normalization: Normalization = normalization
         self._normalized = normalizer(normalization)
         self.mask: int | None = MASK if mask else None
-        self.specials = Specials(PAD, UNK, BOS, EOS, self.mask)
+        self.specials = Specials(PAD, UNK, BOS, EOS, self.mask, ends)
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def encode_all(self: Tokenizer, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Return what `encode` gives for each of some texts, one after the other."""
+        del threads
+        return [self.encode(text) for text in texts]
 
     @property
     def control(self) -> frozenset[int]:
@@ -143,8 +152,10 @@ def read_saved(path: str | Path, limit: int, what: str) -> bytes:
         raise DataError(f"cannot read the {what}", file=path, expected=error.expected, found=found) from error
 
 
-def read_document(path: str | Path, keys: Set[str], version: int, what: str) -> dict[str, Any]:
-    """Return a tokenizer that is kept as JSON, with the entries that it must have.
+def read_document(
+    path: str | Path, keys: Set[str], version: int, what: str, optional: Set[str] = frozenset()
+) -> dict[str, Any]:
+    """Return a tokenizer that is kept as JSON, with the entries that it must have, and some that it may have.
 
     Raises:
         DataError: it cannot be read, is too large, is not JSON, or not `what`: other entries, or another version.
@@ -156,10 +167,22 @@ def read_document(path: str | Path, keys: Set[str], version: int, what: str) -> 
         tree = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError("the tokenizer is not JSON", file=path) from error
-    if not isinstance(tree, dict) or tree.keys() != keys or tree["format"] is not version:
+    if not isinstance(tree, dict) or tree.keys() - optional != keys or tree["format"] is not version:
         found = sorted(tree)[:8] if isinstance(tree, dict) else type(tree).__name__
         raise DataError(f"not a {what}", file=path, expected=", ".join(sorted(keys)), found=found)
     return tree
+
+
+def read_flag(tree: dict[str, Any], name: str, default: bool, path: str | Path) -> bool:
+    """Return an entry of a tokenizer that is true or false.
+
+    Raises:
+        DataError: it is something else.
+    """
+    found = tree.get(name, default)
+    if not isinstance(found, bool):
+        raise DataError("not a tokenizer", file=path, expected=f"{name}: true or false", found=repr(found)[:80])
+    return found
 
 
 def check_symbols(symbols: Sequence[str]) -> None:

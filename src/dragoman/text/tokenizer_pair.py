@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,10 @@ MATCHES = "matches.safetensors"
 SOUND = "audio.json"
 _SHORT = 64  # characters of a token: of longer texts the beginning is tokenised first
 _STEMS = (("tokenizer", "model"), ("vocabulary", "json"), ("pieces", "json"), ("moses", "json"))
+_CLASSES = {
+    "tokenizer": ("sentencepiece_tokenizer", "SentencePieceTokenizer"), "vocabulary": ("vocabulary", "Vocabulary"),
+    "pieces": ("piece_tokenizer", "PieceTokenizer"), "moses": ("moses_tokenizer", "MosesTokenizer"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ class TokenizerPair:
     def _facts(self) -> tuple[object, ...]:
         source, target, matching = self.source, self.target, self.matching
         matches = None if matching is None else (matching.count, matching.sha256)
-        rules = source.normalization, target.normalization
+        rules = source.normalization, target.normalization, source.specials
         return source.pieces(range(len(source))), target.pieces(range(len(target))), rules, matches, self.sound
 
     def without_matches(self) -> TokenizerPair:
@@ -304,22 +309,6 @@ def _load(folder: Path, side: str) -> Tokenizer | None:
     if not found:
         return None
     path = folder / found[0]
-    if path.suffix == ".model":
-        from dragoman.text.sentencepiece_tokenizer import SentencePieceTokenizer
-
-        with unquoted(path):
-            return SentencePieceTokenizer.load(path)
-    if path.name.startswith("pieces"):
-        from dragoman.text.piece_tokenizer import PieceTokenizer
-
-        with unquoted(path):
-            return PieceTokenizer.load(path)
-    if path.name.startswith("moses"):
-        from dragoman.text.moses_tokenizer import MosesTokenizer
-
-        with unquoted(path):
-            return MosesTokenizer.load(path)
-    from dragoman.text.vocabulary import Vocabulary
-
+    module, name = _CLASSES[found[0].partition(".")[0]]
     with unquoted(path):
-        return Vocabulary.load(path)
+        return getattr(import_module(f"dragoman.text.{module}"), name).load(path)

@@ -19,6 +19,7 @@ from dragoman.text.tokenizer import (
     UNK,
     UNKNOWN_TEXT,
     SpecialIds,
+    read_flag,
     read_saved,
     special_tokens,
 )
@@ -41,6 +42,7 @@ class Vocabulary(SpecialIds):
         tokens: the tokens in id order, special ones first.
         normalization: how texts are written alike before they are cut (`text.normalization`).
         begins: whether each text begins with `<s>`, as sources of the founding systems do.
+        ends: whether sources end with `</s>`.
     """
 
     stem = "vocabulary"
@@ -52,8 +54,10 @@ class Vocabulary(SpecialIds):
         normalization: Normalization = "none",
         *,
         begins: bool = False,
+        ends: bool = True,
     ) -> None:
-        super().__init__(mask=len(tokens) > MASK and tokens[MASK] == MASK_TOKEN, normalization=normalization)
+        has_mask = len(tokens) > MASK and tokens[MASK] == MASK_TOKEN
+        super().__init__(mask=has_mask, normalization=normalization, ends=ends)
         self.kind: Literal["word", "character"] = kind
         self._tokens, self.begins = list(tokens), begins
         specials = special_tokens(mask=self.mask is not None)
@@ -107,10 +111,7 @@ class Vocabulary(SpecialIds):
             del counts[known]
         new = [token for token, count in counts.items() if count >= min_count]
         more = sorted(new, key=lambda token: (-counts[token], token))
-        return Vocabulary(self.kind, [*self._tokens, *more], begins=self.begins)
-
-    def __len__(self) -> int:
-        return len(self._tokens)
+        return Vocabulary(self.kind, [*self._tokens, *more], begins=self.begins, ends=self.specials.ends_source)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without framing; of one that is not empty the `<s>` that it begins with, if so."""
@@ -121,11 +122,6 @@ class Vocabulary(SpecialIds):
         """Return the words or characters of a text, normalised: one for each id."""
         text = self._normalized(text)
         return text.split() if self.kind == "word" else list(text)
-
-    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """Return what `encode` gives for each of some texts, one after the other."""
-        del threads
-        return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; specials are left out, an unknown reads as U+FFFD."""
@@ -145,8 +141,8 @@ class Vocabulary(SpecialIds):
         """
         tokens = {token: i for i, token in enumerate(self._tokens)}
         rule = {} if self.normalization == "none" else {"normalization": self.normalization}
-        begins = {"begins": True} if self.begins else {}
-        tree = {"format": FORMAT, "kind": self.kind, **rule, **begins, "tokens": tokens}
+        frame = ({"begins": True} if self.begins else {}) | ({} if self.specials.ends_source else {"ends": False})
+        tree = {"format": FORMAT, "kind": self.kind, **rule, **frame, "tokens": tokens}
         text = json.dumps(tree, ensure_ascii=False, indent=0)
         data = (text + "\n").encode("utf-8")
         if len(data) > MAX_FILE_BYTES:
@@ -178,10 +174,8 @@ class Vocabulary(SpecialIds):
         if rule not in NORMALIZATIONS:
             expected = ", ".join(NORMALIZATIONS)
             raise DataError("unknown normalization", file=path, expected=expected, found=repr(rule)[:80])
-        begins = tree.get("begins", False)
-        if not isinstance(begins, bool):
-            raise DataError("not a vocabulary", file=path, expected="begins: true or false", found=repr(begins)[:80])
-        return cls(kind, tokens, rule, begins=begins)
+        begins, ends = read_flag(tree, "begins", False, path), read_flag(tree, "ends", True, path)
+        return cls(kind, tokens, rule, begins=begins, ends=ends)
 
 
 def read_tokens(path: str | Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dragoman.models import Pretrained
 from dragoman.models.description import load_tokenizers
 from dragoman.nn import Transformer
 from dragoman.pace import silent
+from dragoman.sequences import SPECIALS, Specials
 from dragoman.text import PairFormat, ParallelCorpus, ReadCounts, TokenizerPair
 from dragoman.text.lines import BadText
 from dragoman.training.precision import choose_precision
@@ -82,10 +83,9 @@ def remember(
         elif known is None:
             hint = "give the pairs: --source and --target, or --pairs"
             raise ConfigError("there are no prepared data of the run in its words", file=directory, hint=hint)
-    cast = _cast(loaded)
-    made = make_datastore(model.eval(), known, directory, like=before, autocast=cast, report=report)
-    fit_and_save(model, made, held_out, directory, autocast=cast, report=report)
-    return made
+    specials = tokenizers.source.specials
+    return save_datastore(model.eval(), known, held_out, directory, like=before, specials=specials,
+                          autocast=_cast(loaded), report=report)  # fmt: skip
 
 
 def _before(directory: Path) -> Datastore:
@@ -104,23 +104,30 @@ def _cast(loaded: Pretrained) -> Autocast:
     return partial(torch.autocast, where.type, dtype=torch.bfloat16)
 
 
-def fit_and_save(
+def save_datastore(
     model: Transformer,
-    store: Datastore,
+    pairs: Sequence[Pair],
     held_out: Sequence[Pair],
     directory: Path,
     *,
+    like: Datastore | None = None,
+    specials: Specials = SPECIALS,
     autocast: Autocast = nullcontext,
     report: Callable[[str], None] = silent,
-) -> None:
-    """Fit a datastore to pairs that the model was not trained on, if there are any, and write it."""
+) -> Datastore:
+    """Make a datastore, fit it to pairs that the model was not trained on, if there are any, and write it.
+
+    Arguments are those of `make_datastore`; `held_out` are pairs of the same kind.
+    """
+    store = make_datastore(model, pairs, directory, like=like, specials=specials, autocast=autocast, report=report)
     if held_out:
-        found = fit(model, store, held_out, autocast)
+        found = fit(model, store, held_out, autocast, specials)
         report(
             f"datastore: with a mean weight of {found.weight:.2f} the loss of {found.tokens:,} held-out tokens is "
             f"{found.together:.3f} in place of {found.alone:.3f}"
         )
     store.save(directory)
+    return store
 
 
 def stored_pairs(store: TokenStore) -> list[Pair]:

@@ -20,7 +20,7 @@ from dragoman.errors import ConfigError, DragomanError, ModelError, SaveError
 from dragoman.events import Finished
 from dragoman.fast import keep_few_products
 from dragoman.files import check_own_directory, remove_temporaries
-from dragoman.memory.datastore import make_datastore, searching_library
+from dragoman.memory.datastore import searching_library
 from dragoman.models import Languages, build_model, load_pretrained
 from dragoman.models.description import DATASTORE, check_ours, load_tokenizers, save_tokenizers
 from dragoman.models.pretrained import WEIGHTS, fill, read_config, save_config
@@ -41,7 +41,7 @@ from dragoman.training.learned import base_again
 from dragoman.training.log import BOARD, RunLog
 from dragoman.training.markov import check_meant, is_counted, stack_settings, train_markov
 from dragoman.training.progress import Progress
-from dragoman.training.remember import fit_and_save, stored_pairs
+from dragoman.training.remember import save_datastore, stored_pairs
 from dragoman.training.resuming import check_nothing_late, check_same_files, config_hash, reconciled, told_of_plan
 from dragoman.training.search import tune_search
 from dragoman.training.seeding import seed_all
@@ -374,9 +374,9 @@ class _Session:
         """The datastore of the training pairs for the kept model."""
         pairs, held_out = (stored_pairs(store) for store in (trainer.data.train, trainer.data.dev))
         assert isinstance(trainer.model, Transformer)
-        model, cast, tell = trainer.model.eval(), trainer.autocast, self.log.line
-        made = make_datastore(model, pairs, self.directory, autocast=cast, report=tell)
-        fit_and_save(model, made, held_out, self.directory, autocast=cast, report=tell)
+        model, specials = trainer.model.eval(), trainer.data.tokenizers.source.specials
+        save_datastore(model, pairs, held_out, self.directory, specials=specials, autocast=trainer.autocast,
+                       report=self.log.line)  # fmt: skip
 
     def _average(self, trainer: Trainer) -> None:
         """Put the average of the last checkpoints in the best model's place if it is better."""

@@ -22,7 +22,7 @@ from dragoman.language import Completer
 from dragoman.models import Languages
 from dragoman.models.bidirectional import learned_directions
 from dragoman.nn import CausalLM, MaskedLM, Transformer
-from dragoman.sequences import Direction
+from dragoman.sequences import SPECIALS, Direction, Specials
 from dragoman.text import Tokenizer
 from dragoman.training.seeding import seed_of
 from dragoman.translation import Translator
@@ -71,8 +71,8 @@ class Task(Protocol):
         ...
 
 
-def task_of(config: TrainConfig) -> Task:
-    """Return the task of a config whose vocabulary sizes are known."""
+def task_of(config: TrainConfig, specials: Specials = SPECIALS) -> Task:
+    """Return the task of a config whose vocabulary sizes are known, and the special ids of its sources."""
     if config.model.family == "causal":
         return Continuing()
     if config.model.family == "masked":
@@ -81,7 +81,7 @@ def task_of(config: TrainConfig) -> Task:
     assert config.model.family == "transformer"
     if config.model.mels is not None:
         return Translating(learned_directions(config.model), (*Translating().metrics, "wer", "cer"))
-    return Translating(learned_directions(config.model))
+    return Translating(learned_directions(config.model), specials=specials)
 
 
 def dev_bleu(config: TrainConfig) -> Metric:
@@ -95,16 +95,22 @@ class Translating:
 
     Args:
         directions: in which training reads targets.
+        metrics: what "best" may mean.
+        layers: the settings that count its layers.
+        perplexity: what e to the loss is called.
+        specials: of the source's vocabulary, by which sources are framed.
     """
 
     directions: tuple[Direction, ...] = (Direction.LEFT_TO_RIGHT,)
     metrics: tuple[str, ...] = ("loss", "bleu", "chrf", "exact")
     layers: tuple[str, ...] = ("num_encoder_layers", "num_decoder_layers")
     perplexity: str = "perplexity"
+    specials: Specials = SPECIALS
 
     def batch(self, store: TokenStore, rows: np.ndarray | Sequence[int], epoch: int | None) -> Batch:
         """Return framed source and target; validation is always left to right, so that losses mean the same."""
-        return collate(store, rows) if epoch is None else collate(store, rows, self.directions)
+        directions = (Direction.LEFT_TO_RIGHT,) if epoch is None else self.directions
+        return collate(store, rows, directions, self.specials)
 
     def outputs(self, model: Model, data: Prepared, config: TrainConfig, world: World = ALONE) -> Outputs:
         """Return the translations of (at most `validation.max_sentences`) held-out sources, scored."""

@@ -82,13 +82,13 @@ class Trainer:
         for note in (doubt_draws(self.settings), self.mixing.doubt(self.settings.max_steps)):
             if note:
                 log.line(f"warning: {note}")
-        self.task, self.attempts = task_of(config), Attempts(directory, log, writes=world.is_first)
+        self.task = task_of(config, data.tokenizers.source.specials)
+        self.attempts = Attempts(directory, log, writes=world.is_first)
         self.autocast = functools.partial(autocast, self.settings, self.device)
-        parts = (self.attempts, self.average, self.autocast, world)
+        parts = self.attempts, self.average, self.autocast, world
         self.judge = Judge(self.learner, data, config, directory, log, *parts)
-        self.saved, self.asked = 0, False
+        self.saved, self.asked, self._told, self._began = 0, False, 0.0, 0.0
         self.time: TimePlan | None = None
-        self._told = self._began = 0.0
         self._started_at: tuple[int, float] | None = None
         self.gradients = Gradients(model, self.task, self.settings, world, autocast=self.autocast, report=log.line)
 

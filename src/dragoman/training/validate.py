@@ -182,7 +182,7 @@ def validate(
 
     Several processes share the work, and each gets the whole result.
     """
-    task = task_of(config)
+    task = task_of(config, data.tokenizers.source.specials)
     was_training = model.training
     model.eval()
     assert config.training.batch_tokens is not None
