@@ -125,10 +125,8 @@ def export_model(
             put(made, out)
     written = [out] if packed else [one for one in sorted(out.rglob("*")) if one.is_file()]
     files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
-    more = [*(for_argos.notes(given) if packed else web_page.notes(out) if web else ())]
-    if to != "nllb" and any(given.begin):
-        more += begin_notes(given)
-    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *more))
+    more = for_argos.notes(given) if packed else web_page.notes(out) if web else ()
+    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *begin_notes(given), *more))
     return Exported(out, to, files, checked, lost, tuple(notes))
 
 

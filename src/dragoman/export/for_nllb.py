@@ -26,9 +26,8 @@ from dragoman.sequences.source import Specials
 NAME = "M2M100, the form of NLLB (transformers),"
 QUANTIZATIONS = ("float32", "float16")
 PIECES = "sentencepiece.bpe.model"
-# Ids 0 to 3 there: <s> <pad> </s> <unk>.
-_FIRST = Specials(1, 3, 0, 2)
-_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+_BOS, _PAD, _EOS, _UNK = range(4)
+_SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # these ids there
 _OTHER_START = "<s>*"  # their `<s>` in a vocabulary whose outputs begin with something else
 
 
@@ -66,7 +65,7 @@ def layout_of(given: Given) -> Layout:
     start = 0
     if first != specials.bos:
         rows = given.blueprint.target.rows
-        start = _FIRST.eos
+        start = _EOS
         if not torch.equal(rows[specials.bos], rows[specials.eos]):
             start = len(ids)
             ids.append(specials.bos)
@@ -130,8 +129,8 @@ def config(given: Given, layout: Layout, dtype: str = "float32") -> dict[str, An
     return {
         "architectures": ["M2M100ForConditionalGeneration"], "model_type": "m2m_100", **sizes(given, dtype),
         "vocab_size": len(layout.ids), "max_position_embeddings": given.decoding.max_source_length + 2,
-        "tie_word_embeddings": True, "pad_token_id": _FIRST.pad, "eos_token_id": _FIRST.eos,
-        "bos_token_id": _FIRST.bos, "decoder_start_token_id": layout.start,
+        "tie_word_embeddings": True, "pad_token_id": _PAD, "eos_token_id": _EOS,
+        "bos_token_id": _BOS, "decoder_start_token_id": layout.start,
     }  # fmt: skip
 
 
@@ -147,9 +146,9 @@ def generation(given: Given, layout: Layout) -> dict[str, Any]:
     first = [layout.names.index(one) for one in given.begin[1]]
     return {
         "bad_words_ids": [[one] for one in banned], **({"renormalize_logits": True} if out & set(layout.ids) else {}),
-        "bos_token_id": _FIRST.bos, "pad_token_id": _FIRST.pad, "eos_token_id": _FIRST.eos,
+        "bos_token_id": _BOS, "pad_token_id": _PAD, "eos_token_id": _EOS,
         "decoder_start_token_id": layout.start, **({"forced_bos_token_id": first[0]} if first else {}),
-        **({"forced_eos_token_id": _FIRST.eos} if ends else {}), "max_length": longest,
+        **({"forced_eos_token_id": _EOS} if ends else {}), "max_length": longest,
         "num_beams": options.beam_size, **(ranking if options.beam_size > 1 else {}),
     }  # fmt: skip
 
@@ -179,7 +178,7 @@ def write_tokenizer(given: Given, layout: Layout, directory: Path) -> None:
         return
     pieces = Pieces(layout.names, given.source.model, ())
     marks = layout.names[layout.pieces :]
-    tree = tokenizer_json(pieces, given.tokenizers.source, _FIRST, marks, given.begin[0])
+    tree = tokenizer_json(pieces, given.tokenizers.source, Specials(_PAD, _UNK, _BOS, _EOS), marks, given.begin[0])
     write_bytes(directory / "tokenizer.json", tree.encode())
 
 
