@@ -112,7 +112,7 @@ class EpochStores:
         return self._newest[1]
 
     def discard(self) -> None:
-        """Remove what was written, which only a training that goes on needs."""
+        """Delete what was written, which only a training that goes on needs."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self._folder)
 
