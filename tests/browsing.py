@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from dragoman.languages import language_name
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright, Route
@@ -127,13 +129,20 @@ def translation(text: str, *segments: dict[str, Any], **more: object) -> dict[st
     return {"text": text, **known, **state, "segments": list(segments), **more}
 
 
-def models(*pairs: tuple[str, str], characters: int = 10_000, **named: tuple[str, str]) -> dict[str, Any]:
-    """What `/v1/models` tells of models for these pairs, and of some with other names."""
+def models(
+    *pairs: tuple[str, str], characters: int = 10_000, many: Sequence[str] = (), **named: tuple[str, str]
+) -> dict[str, Any]:
+    """What `/v1/models` tells of models for these pairs, of some with other names, and of one for many languages."""
     every = {f"{source}-{target}": (source, target) for source, target in pairs} | named
-    told = [
-        {"name": name, "source": source, "target": target, "loaded": True, "engine": "native in int8"}
+    told: list[dict[str, Any]] = [
+        {"name": name, "source": source, "target": target, "loaded": True, "engine": "native in int8",
+         "sources": [{"language": source, "own": None}], "targets": [{"language": target, "own": None}]}
         for name, (source, target) in every.items()
-    ]
+    ]  # fmt: skip
+    if many:
+        tags = [{"language": tag, "name": language_name(tag), "own": f"{tag}_Xxxx"} for tag in many]
+        both = {"source": many[0], "target": many[1], "sources": tags, "targets": tags}
+        told.append({"name": "many", "loaded": True, "engine": "native in int8", **both})
     routes = [{"source": one, "target": other, "models": [f"{one}-{other}"], "pivot": None} for one, other in pairs]
     limits = {"characters": characters, "texts": 128, "document_bytes": 1 << 20, "beam_size": 16}
     return {"models": told, "pairs": routes, "limits": limits}

@@ -16,7 +16,7 @@ ROOMS = (
     "translation",
     "language", "memory", "engines", "search", "evaluation", "models", "data", "text", "audio", "profiles", "markov",
     "sequences", "nn", "canvas", "workers", "config", "directories", "files", "archive", "given", "shown", "events",
-    "remote", "errors", "lazy", "pace", "protobuf",
+    "remote", "errors", "languages", "lazy", "pace", "protobuf",
 )  # fmt: skip
 # Rooms that do not know each other, though one stands below the other.
 STRANGERS = {("text", "nn"), ("evaluation", "nn"), ("evaluation", "text")}

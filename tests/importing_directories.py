@@ -48,9 +48,14 @@ def _config(model_type: str, rows: int, **more: object) -> dict[str, object]:
 
 
 def _marian_mt(folder: Path) -> dict[str, str]:
+    return marian_mt(folder, [])
+
+
+def marian_mt(folder: Path, tags: list[str]) -> dict[str, str]:
+    """A MarianMT directory that is told what to write by these tags, as `>>fra<<`; an import is told nothing."""
     folder.mkdir()
     spm = sentencepiece_model(0, 50)
-    pieces = pieces_of(spm)
+    pieces = [*pieces_of(spm), *tags]
     random.Random(0).shuffle(pieces)
     tokens = ["</s>", "<unk>", *pieces, "<pad>"]
     pad = len(tokens) - 1
@@ -67,16 +72,20 @@ def _marian_mt(folder: Path) -> dict[str, str]:
 
 
 def _m2m100(folder: Path) -> dict[str, str]:
+    return many_languages(folder, ["eng_Latn", "fra_Latn"])
+
+
+def many_languages(folder: Path, codes: list[str]) -> dict[str, str]:
+    """An M2M100 or NLLB directory of these languages, in which an import has the first two."""
     folder.mkdir()
     spm = sentencepiece_model(0, 50)
-    codes = ["eng_Latn", "fra_Latn"]
     rows = 4 + len(pieces_of(spm)) + len(codes) + 1
     config = _config("m2m_100", rows, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, bos_token_id=0)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": codes}))
     (folder / "sentencepiece.bpe.model").write_bytes(spm)
     save_file(_drawn({**_layers(ends=True), "model.shared.weight": (rows, D_MODEL)}), folder / "model.safetensors")
-    return {"source_language": "eng_Latn", "target_language": "fra_Latn"}
+    return {"source_language": codes[0].strip("_"), "target_language": codes[1].strip("_")}
 
 
 def _fsmt(folder: Path) -> dict[str, str]:

@@ -230,7 +230,7 @@ def test_a_document_that_is_not_translated_yet(service: Served, client: deepl.De
         ("a.txt", b"\xff\xfe", {}, "UTF-8"),
         ("a.txt", b"x", {"output_format": "docx"}, "keep their format"),
         ("a.txt", b"x", {"glossary": "1"}, "no such glossary"),
-        ("a.txt", b"x", {"target_lang": "FR"}, "cannot be translated"),
+        ("a.txt", b"x", {"target_lang": "FR"}, "FR is not supported"),
     ],
 )
 def test_documents_that_are_refused(
@@ -284,9 +284,9 @@ def test_languages_and_usage_however_they_are_asked(http: httpx.Client) -> None:
         ({"text": {"a": "b"}}, 400, "text"),
         ({"text": ["ba" * 6000]}, 413, "characters"),
         ({"text": ["ba"], "target_lang": None}, 400, "target_lang"),
-        ({"text": ["ba"], "target_lang": "XX"}, 400, "cannot be translated"),
+        ({"text": ["ba"], "target_lang": "XX"}, 400, "XX is not supported"),
         ({"text": ["ba"], "target_lang": "en; drop"}, 400, "target_lang"),
-        ({"text": ["ba"], "source_lang": "FR"}, 400, "cannot be translated"),
+        ({"text": ["ba"], "source_lang": "FR"}, 400, "FR is not supported"),
         ({"text": ["ba"], "tag_handling": "rtf"}, 400, "tag_handling"),
         ({"text": ["ba"], "split_sentences": "2"}, 400, "split_sentences"),
         ({"text": ["ba"], "ignore_tags": [1]}, 400, "ignore_tags"),

@@ -124,7 +124,8 @@ def test_several_texts_come_back_in_their_order(client: httpx.Client, model) -> 
     [
         ({}, 422, "either text or texts is needed"),
         ({"text": "a", "texts": ["a"]}, 422, "either text or texts is needed"),
-        ({"text": "a", "target": "xx"}, 422, "zh to xx cannot be translated here"),
+        ({"text": "a", "target": "xx"}, 400, "xx is not supported as a target language here"),
+        ({"text": "a", "source": "en", "target": "en"}, 422, "en to en cannot be translated here"),
         ({"text": "a", "model": "none"}, 404, "there is no model 'none'"),
         ({"text": "a", "model": "en-de"}, 422, "en-de translates from en to de"),
         ({"text": "a", "beem_size": 4}, 422, "beem_size"),

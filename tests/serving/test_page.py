@@ -524,6 +524,110 @@ def test_models_are_chosen_by_name_where_languages_do_not_tell_them_apart(open_p
         assert bodies[1] == {"source": None, "target": None, "model": "spelling"}
 
 
+# As many languages as nobody looks through; some differ in their script alone.
+MANY = [
+    "en",
+    "fr",
+    "de",
+    "zh-Hans",
+    "zh-Hant",
+    "ja",
+    "ko",
+    "es",
+    "pt",
+    "it",
+    "ru",
+    "ar",
+    "tr",
+    "hi",
+    "ace-Arab",
+    "ace-Latn",
+    "sw",
+    "zu",
+    "yo",
+    "vi",
+    "th",
+    "uk",
+]
+
+
+def chosen(page: Page, side: str) -> Any:
+    return page.locator(f"#{side}-language-button")
+
+
+def test_a_language_among_many_is_searched_for(open_page: Open) -> None:
+    offered = models(("en", "fr"), many=MANY)
+    with open_page(prepare=lambda page: answer(page, "/v1/models", offered)) as page:
+        asked = answer(page, STREAM, events(("start", {}), ("result", CATS)), Content_Type="text/event-stream")
+        expect(page.locator("#source-language")).to_be_hidden()
+        expect(chosen(page, "source")).to_have_text("Detect language")
+        expect(chosen(page, "target")).to_have_text("English")
+        chosen(page, "source").click()
+        options = page.locator("#chooser-list").get_by_role("option")
+        expect(options).to_have_count(len(MANY) + 1)
+        searched = {"acehn": ["ace-Arab", "ace-Latn"], "DEUTSCH": ["de"], "espan": ["es"], "yor": ["yo"]}
+        for typed, found in searched.items():
+            page.fill("#chooser-search", typed)
+            expect(options).to_have_count(len(found))
+            assert [one.get_attribute("data-value") for one in options.all()] == found
+        page.fill("#chooser-search", "qqq")
+        expect(page.locator("#chooser-status")).to_have_text("There is no such language here.")
+        page.keyboard.press("Enter")
+        page.fill("#chooser-search", "chin")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(page.locator("#chooser")).to_be_hidden()
+        expect(chosen(page, "source")).to_be_focused()
+        expect(chosen(page, "source")).to_have_text("Traditional Chinese")
+        chosen(page, "target").press("Enter")
+        page.get_by_role("option", name="French").click()
+        page.fill("#source", SOURCE)
+        expect(page.locator("#output")).to_have_text(CATS["text"])
+        body = asked[-1]["body"]
+        assert (body["source"], body["target"], body["model"]) == ("zh-Hant", "fr", None)
+        page.click("#swap")
+        expect(chosen(page, "source")).to_have_text("French")
+        expect(chosen(page, "target")).to_have_text("Traditional Chinese")
+        page.reload()
+        expect(chosen(page, "source")).to_have_text("French")
+        chosen(page, "source").click()
+        page.keyboard.press("Escape")
+        expect(page.locator("#chooser")).to_be_hidden()
+        expect(chosen(page, "source")).to_be_focused()
+
+
+def test_a_model_of_one_pair_comes_before_one_of_many(open_page: Open) -> None:
+    offered = models(many=MANY)
+    offered["models"] += models(("en", "fr"))["models"]
+    offered["pairs"] = models(("en", "fr"))["pairs"]
+    with open_page(prepare=lambda page: answer(page, "/v1/models", offered)) as page:
+        for side, name in (("source", "English"), ("target", "French")):
+            chosen(page, side).click()
+            page.get_by_role("option", name=name, exact=False).first.click()
+        assert [one.inner_text() for one in page.locator("#model option").all()] == ["en-fr", "many"]
+        expect(page.locator("#model")).to_have_value("en-fr")
+        chosen(page, "target").click()
+        expect(page.locator("#chooser-list li")).to_have_count(len(MANY) - 1)  # not into what it is translated from
+
+
+@pytest.mark.parametrize(("scheme", "locale", "width"), [("light", "en-GB", 1100), ("dark", "zh-CN", 390)])
+def test_nobody_stumbles_over_many_languages(open_page: Open, scheme: str, locale: str, width: int) -> None:
+    offered = models(many=MANY)
+    prepare = lambda page: answer(page, "/v1/models", offered)  # noqa: E731
+    with open_page(scheme=scheme, locale=locale, width=width, prepare=prepare) as page:
+        chosen(page, "target").click()
+        expect(page.locator("#chooser-list li")).to_have_count(len(MANY))
+        assert page.evaluate(ACCESS) == []
+        box = page.locator("#chooser").bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.evaluate(FOCUS) == {"name": "chooser-search", "visible": True}
+        if locale == "zh-CN":
+            page.fill("#chooser-search", "繁体")
+            expect(page.locator("#chooser-list li")).to_have_count(1)
+
+
 def test_scripts_from_right_to_left(open_page: Open) -> None:
     text = "القطط تأكل السمك"
     with open_page() as page:

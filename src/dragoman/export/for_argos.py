@@ -11,8 +11,8 @@ from dragoman.export import for_ctranslate2
 from dragoman.export.card import write_card
 from dragoman.export.given import Given
 from dragoman.files import json_text, write_bytes
+from dragoman.languages import language_name
 from dragoman.protobuf import field
-from dragoman.text.languages import language_name
 
 NAME = "Argos Translate"
 QUANTIZATIONS = for_ctranslate2.QUANTIZATIONS

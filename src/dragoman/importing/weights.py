@@ -12,9 +12,6 @@ from torch import Tensor
 
 from dragoman.errors import ModelError
 
-# Of a logit that no output has: its probability is 0 in float64 too, and what label smoothing makes of it, when such a
-# model is trained on, stays small.
-NO_LOGIT = -1e3
 _KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 

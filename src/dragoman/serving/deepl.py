@@ -13,14 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.background import BackgroundTask
 
 from dragoman.jobs import Job, Translated
+from dragoman.languages import base_language, language_name
 from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.documents import Document
 from dragoman.serving.faults import RequestError
 from dragoman.serving.keys import Key
 from dragoman.serving.replies import described, document_file, told_ignored
 from dragoman.serving.routes import UNKNOWN
-from dragoman.text.languages import language_name
-from dragoman.text.sentences import base_language
 
 TAG = "DeepL"
 PATHS = ("/v2/", "/v3/")
@@ -301,13 +300,9 @@ def _told(body: TranslateBody, text: str, one: Translated) -> dict[str, object]:
 
 
 def _languages(context: Context, side: str) -> list[dict[str, object]]:
-    pairs = context.service.registry.pairs()
-    names: dict[str, str] = {}
-    for source, target, _ in pairs:
-        if side == "source":
-            names[base_language(source)] = language_name(source)
-        else:
-            names |= _target_names(target)
+    registry, names = context.service.registry, dict[str, str]()
+    for code in registry.sources() if side == "source" else registry.targets():
+        names |= {base_language(code): language_name(base_language(code))} if side == "source" else _target_names(code)
     told: list[dict[str, object]] = [
         {"language": code.upper(), "name": name} for code, name in names.items() if code.lower() != UNKNOWN
     ]

@@ -10,13 +10,13 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.jobs import Job
+from dragoman.languages import language_name
 from dragoman.serving.context import Context, Upload, clean, parsed, read_fields
 from dragoman.serving.documents import SUFFIXES
 from dragoman.serving.faults import RequestError
 from dragoman.serving.replies import described, document_file
-from dragoman.serving.routes import UNKNOWN, best_match
+from dragoman.serving.routes import UNKNOWN
 from dragoman.text.detecting import Detected
-from dragoman.text.languages import language_name
 
 TAG = "LibreTranslate"
 PATHS = ("/translate", "/languages", "/detect", "/translate_file", "/download_file/", "/frontend/settings", "/suggest")
@@ -126,7 +126,6 @@ def _add_files(app: FastAPI, context: Context) -> None:
                 raise _missing(name)
         key = context.caller(request, fields.get("api_key"))
         job = Job([], fields["source"], fields["target"])
-        _check_languages(context, job.source, job.target)
         document = context.take_document(request, file, job, key)
         try:
             await document.wait()
@@ -153,7 +152,6 @@ def _job(context: Context, body: TranslateBody) -> Job:
         if size > limit:
             message = f"Invalid request: request ({size}) exceeds text limit ({limit})"
             raise RequestError(400, "too_much", message)
-    _check_languages(context, body.source, body.target)
     most = body.alternatives or 0
     if not 0 <= most < limits.beam_size:
         message = f"Invalid value of parameter alternatives: at most {limits.beam_size - 1}"
@@ -165,21 +163,14 @@ def _job(context: Context, body: TranslateBody) -> Job:
     )  # fmt: skip
 
 
-def _check_languages(context: Context, source: str | None, target: str | None) -> None:
-    """Tell an unknown language in its words."""
-    registry = context.service.registry
-    targets = registry.targets()
-    if source != "auto" and best_match(source or "", registry.sources()) is None:
-        raise RequestError(400, "no_language", f"{source} is not supported")
-    if best_match(target or "", targets) is None:
-        raise RequestError(400, "no_language", f"{target} is not supported")
-
-
 def _languages(context: Context) -> list[dict[str, object]]:
-    targets: dict[str, list[str]] = {}
-    for source, target, _ in context.service.registry.pairs():
-        targets.setdefault(source, []).append(target)
-        targets.setdefault(target, [])
+    registry = context.service.registry
+    targets: dict[str, list[str]] = {code: [] for code in (*registry.sources(), *registry.targets())}
+    for source, target, _ in registry.pairs():
+        targets[source].append(target)
+    for model in registry.many():
+        for source in model.sources:
+            targets[source] += model.targets
     return [
         {"code": code, "name": language_name(code), "targets": sorted({*others, code} - {UNKNOWN})}
         for code, others in targets.items()

@@ -12,12 +12,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from dragoman.jobs import SoundJob, Transcribed, TranscribedPart
+from dragoman.languages import language_name
 from dragoman.serving.context import Code, Context, Upload, parsed, read_fields
 from dragoman.serving.faults import RequestError
 from dragoman.serving.registry import Registry
 from dragoman.serving.replies import described_sound, told_ignored
 from dragoman.serving.routes import UNKNOWN
-from dragoman.text.languages import language_name
 
 PATHS = ("/v1/audio/",)
 OWNER = "dragoman"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dragoman.jobs import Job, Translated, TranslatedSegment
+from dragoman.languages import language_name
 from dragoman.serving.context import Code, Context, Upload, clean, parsed, read_fields
 from dragoman.serving.faults import RequestError, as_request_error
 from dragoman.serving.openai import model_list
@@ -23,6 +24,7 @@ from dragoman.translation.spans import spans
 
 Name = Annotated[str, Field(max_length=64)]
 TAG = "translation"
+TAGS = "A tag of `/v1/models`, such as `en`, or what the model calls the language."
 AT_ONCE = 0.2  # seconds in which what is wrong with a request shows
 
 
@@ -35,8 +37,8 @@ class Asked(BaseModel):
 class Pair(Asked):
     """What to translate from and to."""
 
-    source: Code | None = Field(None, description='Language of the texts; "auto" detects it.', examples=["zh"])
-    target: Code | None = Field(None, description="Language wanted.", examples=["en"])
+    source: Code | None = Field(None, description=f'Of the texts; "auto" detects it. {TAGS}', examples=["zh"])
+    target: Code | None = Field(None, description=f"Language wanted. {TAGS}", examples=["en"])
     model: Name | None = Field(None, description="A model by name, in place of the one for the languages.")
 
 
@@ -240,6 +242,8 @@ def _models(context: Context) -> dict[str, object]:
             "name": name,
             "source": model.source,
             "target": model.target,
+            "sources": _tags(model.sources),
+            "targets": _tags(model.targets),
             "reads": "sound" if model.listens else "text",
             "loaded": model.translator is not None,
             "engine": None if model.translator is None else model.translator.engine,
@@ -250,6 +254,11 @@ def _models(context: Context) -> dict[str, object]:
     told = {name: getattr(limits, name) for name in names}
     pairs = [_route(route) for _, _, route in registry.pairs()]
     return {"models": models, "pairs": pairs, "limits": told} | model_list(registry)
+
+
+def _tags(tags: Mapping[str, str | None]) -> list[dict[str, str | None]]:
+    """Languages of a model, each with its name and with what the model calls it."""
+    return [{"language": tag, "name": language_name(tag), "own": own} for tag, own in tags.items()]
 
 
 def told_of(one: Translated, *, words: bool = False, tokens: bool = False) -> dict[str, object]:

@@ -19,8 +19,10 @@ from dragoman.audio.waveform import Waveform
 from dragoman.config import Placement
 from dragoman.engines.native.model import default_threads
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.languages import best_match
 from dragoman.models.description import WEIGHTS, read_config
 from dragoman.models.hub import name_of
+from dragoman.models.language_tokens import Spoken, few_of, spoken_by
 from dragoman.serving import routes
 from dragoman.serving.routes import UNKNOWN, Route
 from dragoman.serving.settings import ModelEntry, ServeSettings
@@ -37,8 +39,10 @@ class ServedModel:
     Attributes:
         name: what requests call it.
         path: its directory.
-        source: language of its sources.
-        target: language of its outputs.
+        sources: tags of the languages of its sources, with what it calls each if it is told the language.
+        targets: the same of its outputs.
+        source: language of its sources, unless it is told another.
+        target: language of its outputs, likewise.
         listens: whether its sources are sounds, and not texts.
         bytes: of its weights.
         created: when they were written, in seconds since 1970.
@@ -52,8 +56,9 @@ class ServedModel:
         config, _, languages = read_config(self.path)
         check_family(self.path, config.family)
         self.adapter, self._bases = entry.adapter, bases
-        self.source = entry.source or languages.source or UNKNOWN
-        self.target = entry.target or languages.target or UNKNOWN
+        source, target = spoken_by(self.path, config, languages)
+        self.source, self.sources = _served(source, entry.source, "source", self.path)
+        self.target, self.targets = _served(target, entry.target, "target", self.path)
         self.listens = config.mels is not None
         weights = (self.path / WEIGHTS).stat()
         self.bytes, self.created = weights.st_size, int(weights.st_mtime)
@@ -65,6 +70,15 @@ class ServedModel:
     def translator(self) -> Translator | None:
         """What translates, while it is open."""
         return None if self.scheduler is None else self.scheduler.translator
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it is for more than one pair of languages."""
+        return len(self.sources) > 1 or len(self.targets) > 1
+
+    def speaking(self, translator: Translator, source: str, target: str) -> Translator:
+        """Return what translates between two of its languages; it shares the weights of its translator."""
+        return translator.with_languages(self.sources.get(source), self.targets.get(target))
 
     async def open(self) -> Scheduler:
         """Return what searches with it, opened if it is not.
@@ -103,10 +117,12 @@ class ServedModel:
     def described(self) -> str:
         """Return a line about it for the log."""
         size = f"{self.bytes / 1e6:,.1f} MB of weights" + (", listens" if self.listens else "")
+        sides = ((self.source, self.sources), (self.target, self.targets))
+        told = " to ".join(code if len(tags) < 2 else f"{len(tags)} languages" for code, tags in sides)
         if self.translator is None:
-            return f"{self.name}: {self.source} to {self.target}, {size}, opened when it is asked for"
+            return f"{self.name}: {told}, {size}, opened when it is asked for"
         threads = self.settings.threads or default_threads()
-        return f"{self.name}: {self.source} to {self.target}, {size}, {self.translator.engine}, {threads} threads"
+        return f"{self.name}: {told}, {size}, {self.translator.engine}, {threads} threads"
 
     async def close(self, wait: bool = True) -> None:
         """Let its translator go, when the calls that it took on are over, unless `wait` is False."""
@@ -141,6 +157,7 @@ class Registry:
         self._room, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._retired: list[ServedModel] = []
         self.tasks: set[asyncio.Task[None]] = set()
+        self._pairs: tuple[dict[str, ServedModel], list[tuple[str, str, Route]]] | None = None
 
     @functools.cached_property
     def _bases(self) -> Bases:
@@ -158,16 +175,22 @@ class Registry:
         return made
 
     def pairs(self) -> list[tuple[str, str, Route]]:
-        """Return every pair of languages that can be translated, and how; direct ones first."""
-        return routes.pairs(self.models)
+        """Return the pairs of languages that can be translated, and how, but for those of models for many languages."""
+        if self._pairs is None or self._pairs[0] is not self.models:
+            self._pairs = self.models, routes.pairs(self.models)
+        return self._pairs[1]
 
-    def sources(self) -> list[str]:
-        """Return the languages that texts can be translated from."""
-        return list(dict.fromkeys(model.source for model in routes.readers(self.models)))
+    def many(self) -> list[ServedModel]:
+        """Return the models that read texts for many languages."""
+        return [model for model in routes.readers(self.models) if model.is_many]
+
+    def sources(self, name: str | None = None) -> list[str]:
+        """Return the languages that texts can be translated from, by any model or by one."""
+        return routes.languages(self.models, "sources", name)
 
     def targets(self) -> list[str]:
         """Return the languages that texts can be translated to by one model."""
-        return list(dict.fromkeys(model.target for model in routes.readers(self.models)))
+        return routes.languages(self.models, "targets")
 
     def named(self, name: str) -> ServedModel:
         """Return a model by its name.
@@ -181,7 +204,7 @@ class Registry:
         """Return what translates from one language to another, through a third where no model does both.
 
         Args:
-            source: a code such as `zh` or `zh-CN`; that of the only model that fits if None.
+            source: a code such as `zh`, `zh-CN` or what a model calls it; that of the only model that fits if None.
             target: likewise.
             name: of the model to be used, or None.
 
@@ -278,7 +301,7 @@ class Registry:
             ModelError: a directory is damaged or gone; then the former models stay.
         """
         async with self._reloading:
-            made = self._made()
+            made = await asyncio.to_thread(self._made)
             try:
                 for name, model in made.items():
                     if self.models[name].scheduler is not None:
@@ -307,6 +330,18 @@ class Registry:
             task.cancel()
         for model in (*self.models.values(), *self._retired):
             await model.close(wait=False)
+
+
+def _served(own: Spoken, asked: str | None, side: str, path: Path) -> tuple[str, dict[str, str | None]]:
+    """The usual language of a side of a model and all that are served: one, where the settings name it."""
+    known = [tag for tag, name in own.tags.items() if name is not None]
+    if asked is None:
+        return own.usual or UNKNOWN, own.tags or {UNKNOWN: None}
+    tag = best_match(asked, own.tags) if known else asked
+    if tag is None:
+        message = f"the model has no such {side} language"
+        raise ConfigError(message, file=path, expected=few_of(known, asked), found=asked)
+    return tag, {tag: own.tags.get(tag)}
 
 
 def memory_in_use() -> int:

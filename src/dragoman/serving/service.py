@@ -9,13 +9,14 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 
 from dragoman.jobs import Job, Translated, TranslatedSegment
+from dragoman.languages import same_language
 from dragoman.serving.faults import RequestError
 from dragoman.serving.registry import Registry, ServedModel
-from dragoman.serving.routes import UNKNOWN, Route, best_match
+from dragoman.serving.routes import UNKNOWN, Route
 from dragoman.serving.settings import ServeSettings
 from dragoman.text.detecting import Detected, Detector
 from dragoman.text.sentences import Segment, join_text, split_text
-from dragoman.translation import Scheduler, Translation
+from dragoman.translation import Scheduler, Translation, Translator
 from dragoman.translation.call import Call, Progress
 from dragoman.translation.markup import MarkedOutput, Markup
 from dragoman.translation.spans import Word, spans
@@ -34,14 +35,14 @@ class Service:
 
     def __init__(self, registry: Registry, settings: ServeSettings) -> None:
         self.registry, self.settings = registry, settings
-        self._detector: Detector | None = None
+        self._detectors: dict[tuple[str, ...], Detector] = {}
 
-    def detect(self, text: str) -> list[Detected]:
-        """Return the likeliest languages of a text, among those that can be translated from."""
-        sources = self.registry.sources()
-        if self._detector is None or self._detector.languages != [one for one in sources if one != UNKNOWN]:
-            self._detector = Detector(sources)
-        return self._detector.detect(text)
+    def detect(self, text: str, model: str | None = None) -> list[Detected]:
+        """Return the likeliest languages of a text, among those that can be translated from, by any model or by one."""
+        sources = tuple(self.registry.sources(model))
+        if sources not in self._detectors and len(self._detectors) > len(self.registry.models):
+            self._detectors.clear()  # of models that were there before
+        return self._detectors.setdefault(sources, Detector(sources)).detect(text)
 
     def check(self, job: Job) -> None:
         """Refuse what is beyond the limits, before any work.
@@ -69,22 +70,21 @@ class Service:
         """
         if job.source != "auto":
             return [(self.registry.route(job.source, job.target, job.model), None)] * len(job.texts)
-        if job.model is not None or len(set(self.registry.sources())) == 1:
+        if len(self.registry.sources(job.model)) == 1:
             route = self.registry.route(None, job.target, job.model)
             return [(route, 1.0)] * len(job.texts)
-        overall = self.detect("\n".join(job.texts))[0]
+        overall = self.detect("\n".join(job.texts), job.model)
         found: list[tuple[Route, float | None]] = []
         for text in job.texts:
-            one = self.detect(text)[0] if len(text) > SHORT_TO_DETECT and len(job.texts) > 1 else overall
-            found.append((self._from_detected(one.language, job), one.confidence))
+            apart = len(text) > SHORT_TO_DETECT and len(job.texts) > 1
+            likely = self.detect(text, job.model) if apart else overall
+            found.append((self._from_detected(likely, job), likely[0].confidence))
         return found
 
-    def _from_detected(self, language: str, job: Job) -> Route:
-        if job.target is not None and best_match(job.target, [language]):
-            # It is in the wanted language already; what can be read besides it is likelier to be meant.
-            others = [one for one in self.registry.sources() if not best_match(job.target, [one])]
-            language = others[0] if others else language
-        return self.registry.route(language, job.target)
+    def _from_detected(self, likely: Sequence[Detected], job: Job) -> Route:
+        # Where it is in the wanted language already, what is likeliest besides it is meant rather.
+        others = [one for one in likely if job.target is None or not same_language(job.target, one.language)]
+        return self.registry.route((others or likely)[0].language, job.target, job.model)
 
     async def translate(self, job: Job) -> list[Translated]:
         """Translate the texts of a job.
@@ -114,28 +114,30 @@ class Service:
         self, route: Route, job: Job, on_progress: Callable[[int, Progress], None] | None = None
     ) -> list[Translated]:
         """The texts of a job, all of one language, through one model or two."""
-        *before, last = route.models
-        for model in before:
-            first = await self._with(model, replace(job, prefixes=None, words=False, options={}), None)
+        *before, last = route.hops
+        for hop in before:
+            first = await self._with(hop, replace(job, prefixes=None, words=False, options={}), None)
             job = replace(job, texts=[one.text for one in first], words=False)
         found = await self._with(last, job, on_progress)
         names = tuple(model.name for model in route.models)
         return [replace(one, source=route.source, models=names, pivot=route.pivot) for one in found]
 
     async def _with(
-        self, model: ServedModel, job: Job, on_progress: Callable[[int, Progress], None] | None
+        self, hop: tuple[ServedModel, str, str], job: Job, on_progress: Callable[[int, Progress], None] | None
     ) -> list[Translated]:
-        """The texts of a job through one model."""
-        split = [await self._split(text, model, job.sentences) for text in job.texts]
+        """The texts of a job through one model, from a language to another."""
+        model, source, target = hop
+        split = [await self._split(text, source, job.sentences) for text in job.texts]
         flat = [segment.text for segments in split for segment in segments]
         forced = _forced(split, job.prefixes)
         async with self.registry.use(model) as scheduler:
-            found = await _search(scheduler, job, flat, forced, on_progress)
+            speaking = model.speaking(scheduler.translator, source, target)
+            found = await _search(scheduler, speaking, job, flat, forced, on_progress)
         outputs = iter(found)
-        return [_joined(segments, [next(outputs) for _ in segments], model, job) for segments in split]
+        return [_joined(segments, [next(outputs) for _ in segments], hop, job) for segments in split]
 
-    async def _split(self, text: str, model: ServedModel, sentences: bool) -> list[Segment]:
-        language = None if model.source == UNKNOWN else model.source
+    async def _split(self, text: str, source: str, sentences: bool) -> list[Segment]:
+        language = None if source == UNKNOWN else source
         if len(text) > LONG:
             return await asyncio.to_thread(split_text, text, language, sentences)
         return split_text(text, language, sentences)
@@ -190,7 +192,7 @@ class Service:
         task = asyncio.create_task(self._within(self._through(route, job, tell)))
         task.add_done_callback(lambda _: changed.set())
         try:
-            split = await self._split(job.texts[0], route.models[-1], job.sentences) if not route.pivot else []
+            split = await self._split(job.texts[0], route.source, job.sentences) if not route.pivot else []
             told = ("", "")
             while not task.done():
                 await changed.wait()
@@ -213,16 +215,19 @@ class Service:
 
 async def _search(
     scheduler: Scheduler,
+    translator: Translator,
     job: Job,
     texts: Sequence[str],
     prefixes: Sequence[str] | None,
     on_progress: Callable[[int, Progress], None] | None,
 ) -> list[Translation]:
-    options = scheduler.translator.options(job.options) if job.options else None
+    options = translator.options(job.options) if job.options else None
 
     def submit() -> Call:
         told = None if on_progress is None else lambda progress: on_progress(progress.place, progress)
-        return scheduler.submit(texts, options, prefixes=prefixes, alignments=job.words, on_progress=told)
+        return scheduler.submit(
+            texts, options, prefixes=prefixes, alignments=job.words, on_progress=told, translator=translator
+        )
 
     return await found_of(await submitted(submit) if sum(map(len, texts)) > LONG else submit())
 
@@ -266,9 +271,12 @@ def _forced(split: Sequence[Sequence[Segment]], prefixes: Sequence[str] | None) 
     return forced
 
 
-def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: ServedModel, job: Job) -> Translated:
+def _joined(
+    segments: Sequence[Segment], found: Sequence[Translation], hop: tuple[ServedModel, str, str], job: Job
+) -> Translated:
     """One text, of its sentences."""
-    target = None if model.target == UNKNOWN else model.target
+    model, source, written = hop
+    target = None if written == UNKNOWN else written
     own = [
         TranslatedSegment(segment, one, spans(one) if job.words else None)
         for segment, one in zip(segments, found, strict=True)
@@ -280,8 +288,8 @@ def _joined(segments: Sequence[Segment], found: Sequence[Translation], model: Se
     ]
     return Translated(
         join_text(segments, [one.text for one in found], target),
-        source=model.source,
-        target=model.target,
+        source=source,
+        target=written,
         models=(model.name,),
         truncated=any(one.truncated for one in found),
         unknown=sum(one.unknown for one in found),

@@ -24,7 +24,7 @@ _EXPECTED = {
     "bool_type": "true or false", "bool_parsing": "true or false", "string_type": "text", "path_type": "a path",
     "tuple_type": "a list", "model_type": "a table", "string_pattern_mismatch": "text that matches {pattern}",
 }  # fmt: skip
-Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
+Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$")]
 
 
 class Checked(BaseModel):
@@ -39,7 +39,7 @@ class ModelEntry(Checked):
     Attributes:
         path: its run or model directory, or a packed model.
         name: what requests call it; the directory's name if None.
-        source: language of its sources; what the directory says if None.
+        source: language of its sources; what the directory says if None. Of a model for many the one that is served.
         target: language of its outputs; likewise.
         adapter: directory of an adapter over it, or of the run that trained one: a model of its own for requests, which
             shares with others over the same path what they do not change.

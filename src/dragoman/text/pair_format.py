@@ -11,7 +11,7 @@ from dragoman.config import DataConfig
 from dragoman.config.data import LANGUAGE_OF_COUNTRY
 from dragoman.config.kinds import columns_text, read_columns
 from dragoman.errors import ConfigError
-from dragoman.text.languages import LANGUAGE_NAMES
+from dragoman.languages import LANGUAGE_NAMES
 
 _ROLES = frozenset((
     "source", "target", "src", "tgt", "trg", "input", "output", "source_text", "target_text", "source_sentence",

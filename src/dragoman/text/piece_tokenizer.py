@@ -75,17 +75,18 @@ class PieceTokenizer(SpecialIds):
         self._tokens, self._model, self._name = list(tokens), model, name
         self._ids = {token: number for number, token in enumerate(tokens) if number >= len(SPECIALS)}
         self.marks, self.begin = tuple(marks), tuple(begin)
-        self._hidden = self.control | {self._ids[mark] for mark in self.marks}
+        self._mark_ids = {mark: self._ids[mark] for mark in self.marks}
+        self._hidden = self.control | set(self._mark_ids.values())
         for mark in self.marks:
             if not _TAG.fullmatch(mark):
                 self._ids.pop(mark)  # no text gives it
-        self._begin = [tokens.index(mark) for mark in self.begin]
+        self._begin = [self._mark_ids[mark] for mark in self.begin]
 
     def beginning(self, marks: Sequence[str]) -> PieceTokenizer:
         """Return the same tokenizer, whose texts begin with other marks."""
         _ = self._processor  # read once for both
         made = copy.copy(self)
-        made.begin, made._begin = tuple(marks), [self._tokens.index(mark) for mark in marks]
+        made.begin, made._begin = tuple(marks), [self._mark_ids[mark] for mark in marks]
         return made
 
     @cached_property

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.languages import base_language
 
 # The library's time grows with the square of what it is given at once, and so does any fault it has: 2 ms for this.
 _WINDOW = 2000
@@ -100,11 +101,6 @@ def join_text(segments: Sequence[Segment], outputs: Sequence[str], target: str |
         segment, output = pair
         found += [segment.before, output, segment.after if following is None else _gap(*pair, *following, target)]
     return "".join(found)
-
-
-def base_language(language: str | None) -> str:
-    """Return the first part of a code, in small letters: `zh` for `zh-Hant`, `pt` for `pt_BR`, "" for None."""
-    return re.split("[-_]", language or "")[0].lower()
 
 
 def _gap(segment: Segment, output: str, following: Segment, next_output: str, target: str | None) -> str:

@@ -135,6 +135,7 @@ class Scheduler:
         alignments: bool = False,
         seconds: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        translator: Translator | None = None,
     ) -> Call:
         """Let texts be translated; return a call whose `future` gives their translations, in the order of the texts.
 
@@ -146,6 +147,8 @@ class Scheduler:
             seconds: after so many seconds the call ends with `TimeoutError`.
             on_progress: is told of each text what is sure and what is likely so far, after steps that changed it; from
                 another thread, and must return soon.
+            translator: one that the scheduler's own shares its weights with (`Translator.with_languages`), to translate
+                in its place, in the same batches.
 
         Raises:
             OverloadError: there is more to do than `limits` say.
@@ -155,8 +158,9 @@ class Scheduler:
         """
         if self._pid != os.getpid():
             raise RuntimeError("a scheduler does not outlive a fork; make one in each process")
-        options = options or self.translator.decoding
-        call = Call(self.translator, texts, options, prefixes, alignments, on_progress)
+        translator = translator or self.translator
+        assert translator.backend is self.translator.backend, "the models of another translator"
+        call = Call(translator, texts, options or translator.decoding, prefixes, alignments, on_progress)
         call.deadline = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             if self._closing:

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.given import as_texts
 from dragoman.models.description import Languages
 from dragoman.models.hub import on_disk
-from dragoman.models.language_tokens import pair_for
+from dragoman.models.language_tokens import pair_for, told_languages
 from dragoman.models.opened import Reopened
 from dragoman.search.batches import length_batches
 from dragoman.search.hypothesis import Hypothesis
@@ -78,7 +78,7 @@ class Translator(Reopened):
             models = backend_of(models, placement, datastores, right_to_left=right_to_left)
         self.backend, self.tokenizers = models, tokenizers
         self.decoding = decoding or DecodingConfig()
-        self.languages = languages or Languages()
+        self.languages = told_languages(tokenizers, languages or Languages())
         self.adapters: dict[str, Translator] = {}
         self._making, self._scheduler = OneAtATime(), None
 

@@ -1,7 +1,8 @@
 /** Which language into which, and by which model: the selects above the panes. */
 
+import { Chooser, watchChoosers } from "./chooser.js";
 import { recall, remember } from "./storage.js";
-import { languageName, onLanguage, say } from "./texts.js";
+import { languageName, onLanguage, say, takeNames } from "./texts.js";
 
 const AUTO = "auto";
 const BY_NAME = "model:";
@@ -12,12 +13,15 @@ const targetSelect = document.querySelector("#target-language");
 const modelSelect = document.querySelector("#model");
 const swapButton = document.querySelector("#swap");
 
-/** @type {{name: string, source: string, target: string, engine: string}[]} */
+/** @typedef {{name: string, source: string, target: string, sources: string[], targets: string[], engine: string}} Model */
+
+/** Those for one pair of languages come first. @type {Model[]} */
 let models = [];
-/** Those that listen to sounds. @type {{name: string, source: string, target: string, engine: string}[]} */
+/** Those that listen to sounds. @type {Model[]} */
 let listeners = [];
-/** Pairs whose languages are known. @type {{source: string, target: string, models: string[], pivot: ?string}[]} */
+/** Pairs whose languages are known, but for those of models for many languages. @type {{source: string, target: string, models: string[], pivot: ?string}[]} */
 let pairs = [];
+const choosers = [sourceSelect, targetSelect].map((select) => new Chooser(select));
 /** The language that the server found in the last text. @type {string | null} */
 let detected = null;
 
@@ -25,27 +29,57 @@ let detected = null;
  * @param {{models: object[], pairs: object[]}} answer of `/v1/models`
  */
 export function offerLanguages(answer) {
-  models = answer.models.filter(({ reads }) => reads !== "sound");
+  for (const { sources, targets } of answer.models) takeNames([...(sources ?? []), ...(targets ?? [])]);
+  models = answer.models.filter(({ reads }) => reads !== "sound").map(withCodes);
+  models.sort((one, other) => isMany(one) - isMany(other));
   listeners = answer.models.filter(({ reads }) => reads === "sound");
   pairs = answer.pairs.filter(({ source, target }) => source !== "und" && target !== "und");
   const [source, target] = (recall("pair") ?? "").split(" ");
   fillSelects(source || defaultSource(), target || "");
 }
 
+/** @returns {Model} with its languages as codes alone */
+function withCodes(model) {
+  const codes = (side, usual) => (side ?? [{ language: usual }]).map(({ language }) => language);
+  return { ...model, sources: codes(model.sources, model.source), targets: codes(model.targets, model.target) };
+}
+
+/** @param {Model} model @returns {boolean} whether it is for more than one pair of languages */
+function isMany({ sources, targets }) {
+  return sources.length > 1 || targets.length > 1;
+}
+
 /** @returns {string} detection where there is something to detect */
 function defaultSource() {
-  const sources = new Set(pairs.map((pair) => pair.source));
-  return sources.size > 1 ? AUTO : "";
+  return allSources().length > 1 ? AUTO : "";
 }
 
 /** Models that can only be chosen by name. */
 function namedModels() {
-  return models.filter(({ source, target }) => source === "und" || target === "und");
+  return models.filter(({ sources, targets }) => sources.includes("und") || targets.includes("und"));
+}
+
+/** Models for many languages, all of them known. */
+function manyModels() {
+  return models.filter((model) => isMany(model) && !namedModels().includes(model));
+}
+
+/** @returns {string[]} what can be translated from */
+function allSources() {
+  return unique([...pairs.map(({ source }) => source), ...manyModels().flatMap(({ sources }) => sources)]);
+}
+
+/** @param {string} source or detection @returns {string[]} what can be translated to from it */
+function targetsOf(source) {
+  const reads = (one) => source === AUTO || one === source;
+  const reached = pairs.filter((pair) => reads(pair.source)).map(({ target }) => target);
+  const many = manyModels().filter(({ sources }) => sources.some(reads));
+  return unique([...reached, ...many.flatMap(({ targets }) => targets).filter((target) => target !== source)]);
 }
 
 /** Fill both selects again, and keep this choice where it is possible. @param {string} source @param {string} target */
 function fillSelects(source, target) {
-  const sources = unique(pairs.map((pair) => pair.source));
+  const sources = allSources();
   const options = byName(sources).map((code) => new Option(languageName(code), code));
   if (sources.length > 1) options.unshift(new Option(detectText(), AUTO));
   const named = namedModels().map(({ name }) => new Option(name, BY_NAME + name));
@@ -63,30 +97,35 @@ function fillSelects(source, target) {
 /** @param {string} target the choice to keep */
 function fillTargets(target) {
   const source = sourceSelect.value;
-  const fixed = source.startsWith(BY_NAME);
-  const reachable = pairs.filter((pair) => source === AUTO || pair.source === source).map((pair) => pair.target);
-  const options = byName(unique(reachable)).map((code) => new Option(languageName(code), code));
-  targetSelect.replaceChildren(...(fixed ? [new Option(say("asTheModel"), "")] : options));
-  targetSelect.disabled = fixed;
-  choose(targetSelect, target || document.documentElement.lang.slice(0, 2));
+  const named = source.startsWith(BY_NAME) ? models.find(({ name }) => BY_NAME + name === source) : undefined;
+  const codes = named ? named.targets.filter(() => named.targets.length > 1) : targetsOf(source);
+  const options = byName(codes).map((code) => new Option(languageName(code), code));
+  targetSelect.replaceChildren(...(options.length ? options : [new Option(say("asTheModel"), "")]));
+  targetSelect.disabled = !options.length;
+  choose(targetSelect, target, document.documentElement.lang, ...models.map((model) => model.target));
   fillModels();
 }
 
 /** More than one model for a pair: then there is something to choose. */
 function fillModels() {
   const [source, target] = [sourceSelect.value, targetSelect.value];
-  const names = models.filter((model) => model.source === source && model.target === target).map(({ name }) => name);
+  const fitting = models.filter(({ sources, targets }) => sources.includes(source) && targets.includes(target));
+  const names = fitting.map(({ name }) => name);
   const before = modelSelect.value;
   modelSelect.replaceChildren(...names.map((name) => new Option(name, name)));
-  choose(modelSelect, before);
+  choose(modelSelect, names.includes(before) ? before : "");
   document.querySelector("#model-choice").hidden = names.length < 2;
   swapButton.disabled = !reversePair();
+  for (const chooser of choosers) chooser.refresh();
 }
 
-/** @param {HTMLSelectElement} select @param {string} value taken where it is on offer, else the first */
-function choose(select, value) {
-  select.value = value;
-  if (select.selectedIndex < 0) select.selectedIndex = 0;
+/** @param {HTMLSelectElement} select @param {string[]} values the first that is on offer is taken, else the first of all */
+function choose(select, ...values) {
+  const codes = [...select.options].map(({ value }) => value);
+  const base = (code) => code.split("-")[0];
+  const like = (value) => codes.find((code) => code === value) ?? codes.find((code) => base(code) === base(value));
+  const found = values.filter(Boolean).map(like).find(Boolean);
+  select.selectedIndex = Math.max(0, codes.indexOf(found));
 }
 
 function unique(codes) {
@@ -102,19 +141,16 @@ function detectText() {
   return detected ? say("detected", { language: languageName(detected) }) : say("detect");
 }
 
-function findPair(source, target) {
-  return pairs.find((pair) => pair.source === source && pair.target === target);
-}
-
+/** @returns {string[] | undefined} the way back: source and target */
 function reversePair() {
   const source = sourceSelect.value === AUTO ? detected : sourceSelect.value;
-  return source ? findPair(targetSelect.value, source) : undefined;
+  return source && targetsOf(targetSelect.value).includes(source) ? [targetSelect.value, source] : undefined;
 }
 
 /** @returns {{source: string | null, target: string | null, model: string | null}} as a request wants it */
 export function chosenLanguages() {
   const source = sourceSelect.value;
-  if (source.startsWith(BY_NAME)) return { source: null, target: null, model: source.slice(BY_NAME.length) };
+  if (source.startsWith(BY_NAME)) return { source: null, target: targetSelect.value || null, model: source.slice(BY_NAME.length) };
   const model = modelSelect.options.length > 1 ? modelSelect.value : null;
   return { source: source || null, target: targetSelect.value || null, model };
 }
@@ -135,6 +171,7 @@ export function tellDetected(source) {
   if (sourceSelect.value !== AUTO || source === "und") return;
   detected = source;
   sourceSelect.options[0].text = detectText();
+  for (const chooser of choosers) chooser.refresh();
   swapButton.disabled = !reversePair();
 }
 
@@ -165,7 +202,7 @@ export function listeningModels() {
 /** @param {string} code the language of a text that comes @returns {boolean} whether it can be translated from */
 export function chooseSource(code) {
   if (code === "und" || sourceSelect.value === code) return true;
-  if (!pairs.some(({ source }) => source === code)) return false;
+  if (!allSources().includes(code)) return false;
   if (sourceSelect.value !== AUTO) fillSelects(code, targetSelect.value);
   return true;
 }
@@ -174,6 +211,7 @@ export function chooseSource(code) {
  * @param {{onChange: () => void, onSwap: () => void}} callbacks
  */
 export function watchLanguages({ onChange, onSwap }) {
+  watchChoosers();
   const changed = () => {
     swapButton.disabled = !reversePair();
     remember("pair", `${sourceSelect.value} ${targetSelect.value}`);
@@ -189,8 +227,7 @@ export function watchLanguages({ onChange, onSwap }) {
   });
   modelSelect.addEventListener("change", changed);
   swapButton.addEventListener("click", () => {
-    const pair = reversePair();
-    fillSelects(pair.source, pair.target);
+    fillSelects(...reversePair());
     onSwap();
     changed();
   });

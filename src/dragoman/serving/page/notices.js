@@ -18,6 +18,8 @@ const CODES = {
   wrong_sound: "errorSound",
   sound_too_long: "errorSoundTooLong",
   no_pair: "errorNoPair",
+  no_language: "errorNoPair",
+  other_pair: "errorNoPair",
   which_pair: "errorNoPair",
   format: "errorFormat",
   not_utf8: "errorNotUtf8",

@@ -9,6 +9,8 @@ const ENGLISH = {
   languages: "Languages",
   sourceLanguage: "Translate from",
   targetLanguage: "Translate to",
+  searchLanguage: "Search for a language",
+  noLanguage: "There is no such language here.",
   swap: "Swap the languages",
   model: "Model",
   detect: "Detect language",
@@ -122,6 +124,8 @@ const CHINESE = {
   languages: "语言",
   sourceLanguage: "源语言",
   targetLanguage: "目标语言",
+  searchLanguage: "搜索语言",
+  noLanguage: "此处没有这种语言。",
   swap: "交换语言",
   model: "模型",
   detect: "检测语言",
@@ -284,13 +288,32 @@ export function sayAll() {
   }
 }
 
-/** @param {string} code @returns {string} the language's name in the interface's language */
+/** The server's English names of languages, for those of which the browser knows none. @type {Map<string, string>} */
+const served = new Map();
+
+/** @param {{language: string, name?: string}[]} languages as the server tells them */
+export function takeNames(languages) {
+  for (const { language: code, name } of languages) if (name) served.set(code, name);
+}
+
+/** @param {string} code @returns {string} the language's name in the interface's language, if it is known */
 export function languageName(code) {
   if (code === "und") return say("unknownLanguage");
   try {
-    return new Intl.DisplayNames([languageTag()], { type: "language" }).of(code) ?? code;
+    const known = new Intl.DisplayNames([languageTag()], { type: "language", fallback: "none" }).of(code);
+    return known ?? served.get(code) ?? code;
   } catch {
-    return code;
+    return served.get(code) ?? code;
+  }
+}
+
+/** @param {string} code @returns {string} the language's name in itself; "" where the browser knows none */
+export function autonym(code) {
+  try {
+    if (!Intl.DisplayNames.supportedLocalesOf([code]).length) return "";
+    return new Intl.DisplayNames([code], { type: "language", fallback: "none" }).of(code) ?? "";
+  } catch {
+    return "";
   }
 }
 
