@@ -48,7 +48,7 @@ def parse_yaml(data: bytes, path: Path, tags: Collection[str] = ()) -> dict[str,
             return super().compose_node(parent, index)
 
         def plain(self, node: Any) -> Any:
-            if isinstance(node, yaml.MappingNode):
+            if node.id == "mapping":
                 return self.construct_mapping(node, deep=True)
             return self.construct_sequence(node, deep=True)
 
