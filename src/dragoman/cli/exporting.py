@@ -18,7 +18,7 @@ def export(
     model: Model,
     to: Annotated[
         str,
-        typer.Option(help="ctranslate2, marian (MarianMT of transformers), onnx or argos.", metavar="FORMAT"),
+        typer.Option(help="ctranslate2, marian (MarianMT), nllb (NLLB, M2M100), onnx or argos.", metavar="FORMAT"),
     ],
     out: Annotated[Path, typer.Option(help="The directory to make; for argos FILE.argosmodel.", metavar="DIR")],
     drop: Annotated[
@@ -33,7 +33,7 @@ def export(
         str,
         typer.Option(
             help="Of weights: float32; for CTranslate2 and Argos also int8, int8_float32, int8_float16, int16, float16 "
-            "or bfloat16; for MarianMT float16; for ONNX int8.",
+            "or bfloat16; for MarianMT and NLLB float16; for ONNX int8.",
             metavar="TYPE",
         ),
     ] = "float32",

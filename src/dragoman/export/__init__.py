@@ -1,7 +1,8 @@
 """Models in the formats of other programs, each tried by that program when it is written.
 
-`export_model` opens a model (`given`), writes a directory (`for_ctranslate2`, `for_marian`, `for_onnx`, `for_argos`)
-and lets the other program translate (`checking`). What a format cannot hold is told before anything is written.
+`export_model` opens a model (`given`), writes a directory (`for_ctranslate2`, `for_marian`, `for_nllb`, `for_onnx`,
+`for_argos`) and lets the other program translate (`checking`). What a format cannot hold is told before anything is
+written.
 """
 
 from __future__ import annotations

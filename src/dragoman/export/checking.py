@@ -13,7 +13,7 @@ from dragoman.engines import choose_engine
 from dragoman.errors import DataError
 from dragoman.evaluation import score
 from dragoman.export.given import Given
-from dragoman.export.pieces import cut_alike
+from dragoman.export.pieces import Pieces, cut_alike
 from dragoman.search.dispatch import search
 from dragoman.search.request import NEVER, SearchRequest
 from dragoman.sequences.source import Source
@@ -33,13 +33,23 @@ class Peer(Protocol):
 
     name: str
 
-    def greedy(self, source: Sequence[str], limit: int) -> list[str]:
+    def greedy(self, source: Sequence[str], limit: int, begin: Sequence[str] = ()) -> list[str]:
         """Return the tokens of an output, without those that frame it.
 
         Args:
             source: tokens, unframed.
             limit: tokens of the output at most.
+            begin: tokens that it must begin with.
         """
+        ...
+
+
+@runtime_checkable
+class Cutter(Protocol):
+    """A peer that has a tokenizer of its own."""
+
+    def cut(self, text: str) -> list[str]:
+        """Return the tokens of a text, unframed."""
         ...
 
 
@@ -125,7 +135,8 @@ def check_lines(given: Given, file: str | Path | None = None) -> CheckLines:
     if texts is None:
         draw, vocab, specials = random.Random(1), len(given.tokenizers.source), given.tokenizers.source.specials
         free = [i for i in range(vocab) if i not in specials.ids]
-        rows = (tuple(draw.choices(free, k=draw.randint(1, _RANDOM))) for _ in range(LINES))
+        begin = _ids(given.source, given.begin[0])
+        rows = ((*begin, *draw.choices(free, k=draw.randint(1, _RANDOM))) for _ in range(LINES))
         return CheckLines([Source(row, (), specials) for row in rows], None, None, origin)
     most = given.decoding.max_source_length - 1
     sources = [given.tokenizers.encode_source(text).cut(most) for text in texts]
@@ -152,12 +163,27 @@ def compare(given: Given, peer: Peer, lines: CheckLines) -> Check:
     """Return how what a peer finds compares with what is found here."""
     ours = _searched(given, lines.sources)
     source, target = given.source.names, given.target.names
-    theirs = [peer.greedy([source[i] for i in one.ids], _limit(given, one)) if one.ids else [] for one in lines.sources]
+    theirs = [
+        peer.greedy([source[i] for i in one.ids], _limit(given, one), given.begin[1]) if one.ids else []
+        for one in lines.sources
+    ]
     rows = [([target[i] for i in row], other) for row, other in zip(ours, theirs, strict=True)]
     differing = [(i + 1, " ".join(a), " ".join(b)) for i, (a, b) in enumerate(rows) if a != b]
-    cut = None if lines.texts is None else cut_alike(given.source, given.tokenizers.source, lines.texts)
+    cut = None if lines.texts is None else _cut_alike(given, peer, lines.texts)
     return Check(peer.name, len(rows), len(rows) - len(differing), cut, lines.origin,
                  differing[0] if differing else None)  # fmt: skip
+
+
+def _cut_alike(given: Given, peer: Peer, texts: Sequence[str]) -> int:
+    """How many texts are cut as here: by the peer's own tokenizer if it has one, else by the exported model."""
+    tokenizer = given.tokenizers.source
+    if not isinstance(peer, Cutter):
+        return cut_alike(given.source, tokenizer, texts)
+    return sum(peer.cut(text) == [given.source.names[i] for i in tokenizer.encode(text)] for text in texts)
+
+
+def _ids(pieces: Pieces, tokens: Sequence[str]) -> tuple[int, ...]:
+    return tuple(pieces.names.index(token) for token in tokens)
 
 
 def _limit(given: Given, source: Source) -> int:
@@ -168,13 +194,14 @@ def _searched(given: Given, sources: Sequence[Source]) -> list[tuple[int, ...]]:
     """The output of greedy search in float32, for each source."""
     engine, _ = choose_engine(given.model, Placement(precision="float32"))
     options = DecodingConfig(beam_size=1, length_penalty=0.0, loop_guard=0)
-    unknown = given.tokenizers.target.specials.unk
+    unknown, begin = given.tokenizers.target.specials.unk, _ids(given.target, given.begin[1])
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found: dict[int, tuple[int, ...]] = {}
     for start in range(0, len(order), _TOGETHER):
         rows = [i for i in order[start : start + _TOGETHER] if sources[i].ids]
         requests = [
-            SearchRequest(sources[i], options, never=(*NEVER, unknown), limit=_limit(given, sources[i])) for i in rows
+            SearchRequest(sources[i], options, begin, never=(*NEVER, unknown), limit=_limit(given, sources[i]))
+            for i in rows
         ]
         for i, hypotheses in zip(rows, search(engine, requests) if rows else [], strict=True):
             found[i] = hypotheses[0].tokens

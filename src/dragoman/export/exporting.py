@@ -10,13 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dragoman.directories import check_new, prepared, put
 from dragoman.errors import ConfigError
-from dragoman.export import for_argos, for_ctranslate2, for_marian, for_onnx, web_page
+from dragoman.export import for_argos, for_ctranslate2, for_marian, for_nllb, for_onnx, web_page
 from dragoman.export.checking import LINES, Check, Loss, Peer, check_lines, compare, loss_of
-from dragoman.export.given import Given, open_given
-from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, OnnxPeer
+from dragoman.export.given import Given, begin_notes, open_given
+from dragoman.export.peers import ArgosPeer, CTranslate2Peer, MarianPeer, NllbPeer, OnnxPeer
 from dragoman.pace import silent
 
-Format = Literal["ctranslate2", "marian", "onnx", "argos"]
+Format = Literal["ctranslate2", "marian", "nllb", "onnx", "argos"]
 
 
 class _Way(NamedTuple):
@@ -30,6 +30,7 @@ class _Way(NamedTuple):
 _WAYS = {
     "ctranslate2": _Way(for_ctranslate2.write, CTranslate2Peer, for_ctranslate2.QUANTIZATIONS),
     "marian": _Way(for_marian.write, MarianPeer, for_marian.QUANTIZATIONS),
+    "nllb": _Way(for_nllb.write, NllbPeer, for_nllb.QUANTIZATIONS),
     "onnx": _Way(for_onnx.write, OnnxPeer, for_onnx.QUANTIZATIONS),
     "argos": _Way(for_argos.write, ArgosPeer, for_argos.QUANTIZATIONS),
 }
@@ -85,11 +86,12 @@ def export_model(
 
     Args:
         model: a run or model directory.
-        to: `ctranslate2`, `marian` (MarianMT of transformers), `onnx` or `argos`.
+        to: `ctranslate2`, `marian` (MarianMT of transformers), `nllb` (NLLB and M2M100 of transformers), `onnx` or
+            `argos`.
         out: the directory to make; for `argos` the file, which ends in `.argosmodel`.
         drop: what may be left out of it where the format cannot hold it: `right-to-left`, `matches`, `datastore`.
         quantization: of weights: float32; for CTranslate2 int8, int8_float32, int8_float16, int16, float16 or bfloat16
-            too; for MarianMT float16; for ONNX int8.
+            too; for MarianMT and NLLB float16; for ONNX int8.
         check: whether the program translates 200 lines, which are compared with our own.
         check_file: lines to check with; those of the run's held-out pairs if None, and random tokens where it has none.
         web: whether a page that translates in a browser is written beside the graphs; for `onnx`.
@@ -124,7 +126,7 @@ def export_model(
     written = [out] if packed else [one for one in sorted(out.rglob("*")) if one.is_file()]
     files = {one.name if packed else str(one.relative_to(out)): one.stat().st_size for one in written}
     more = for_argos.notes(given) if packed else web_page.notes(out) if web else ()
-    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *more))
+    notes = dict.fromkeys((*given.source.notes, *given.target.notes, *begin_notes(given), *more))
     return Exported(out, to, files, checked, lost, tuple(notes))
 
 

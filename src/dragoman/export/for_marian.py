@@ -22,7 +22,8 @@ from dragoman.models.blueprint import Layer, Matrix, Norm
 NAME = "MarianMT (transformers)"
 QUANTIZATIONS = ("float32", "float16")
 _EPSILON = 1e-5
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
+_RATES = ("dropout", "attention_dropout", "activation_dropout")
+_NAMES = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 
 
 def check(given: Given) -> None:
@@ -41,15 +42,22 @@ def check(given: Given) -> None:
         reasons.append(f"positions inside attention ({shape.self_positions or shape.cross_positions})")
     elif blueprint.scheme[0] not in ("interleaved", "concatenated"):
         reasons.append(f"positions that are not the paper's sinusoids ({blueprint.scheme[0]})")
+    reasons += differences(given)
+    hint = "`--to ctranslate2` supports pre-norm, rotary and relative positions; --set model.norm=post trains what fits"
+    refuse(given, NAME, reasons, hint)
+
+
+def differences(given: Given) -> list[str]:
+    """Return what neither MarianMT nor its kin in transformers can hold of a model, in words."""
+    blueprint, shape, reasons = given.blueprint, given.blueprint.shape, []
+    assert blueprint.source is not None
     if shape.d_k != shape.d_v or shape.d_k * shape.heads != shape.d_model:
         reasons.append("heads whose widths do not make up d_model")
     if epsilon(given) != _EPSILON:
         reasons.append(f"norms with another epsilon than {_EPSILON}")
     if blueprint.source.scale != blueprint.target.scale or blueprint.target.scale not in (1.0, shape.d_model**0.5):
         reasons.append("embeddings that are multiplied by something else than the root of d_model")
-    reasons += endless(given)
-    hint = "`--to ctranslate2` supports pre-norm, rotary and relative positions; --set model.norm=post trains what fits"
-    refuse(given, NAME, reasons, hint)
+    return reasons + endless(given)
 
 
 def write(given: Given, directory: Path, quantization: str = "float32") -> None:
@@ -59,15 +67,25 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
         ConfigError: MarianMT cannot hold the model.
     """
     check(given)
+    write_weights(weights(given), directory, quantization)
+    write_tokenizer(given, directory)
+    write_settings(directory, {"config": config(given, quantization), "generation_config": generation(given)})
+    write_card(given, directory, library="transformers", tags=("marian",), use=_USE)
+
+
+def write_weights(tensors: Mapping[str, Tensor], directory: Path, quantization: str) -> None:
+    """Write `model.safetensors`."""
     from safetensors.torch import save
 
     dtype = getattr(torch, quantization)
-    tensors = {name: one.to(dtype).contiguous().clone() for name, one in weights(given).items()}
-    write_bytes(directory / "model.safetensors", save(tensors, {"format": "pt"}))
-    write_tokenizer(given, directory)
-    for name, tree in (("config", config(given, quantization)), ("generation_config", generation(given))):
+    own = {name: one.to(dtype).contiguous().clone() for name, one in tensors.items()}
+    write_bytes(directory / "model.safetensors", save(own, {"format": "pt"}))
+
+
+def write_settings(directory: Path, trees: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write JSON files, each by its name without the ending."""
+    for name, tree in trees.items():
         write_bytes(directory / f"{name}.json", (json_text(tree, indent=2) + "\n").encode())
-    write_card(given, directory, library="transformers", tags=("marian",), use=_USE)
 
 
 def shared(given: Given) -> bool:
@@ -97,11 +115,23 @@ def weights(given: Given) -> Mapping[str, Tensor]:
         found["model.decoder.embed_tokens.weight"] = blueprint.target.rows[:, order]
         if "generator.weight" not in blueprint.tied:
             found["lm_head.weight"] = blueprint.generator.weight[:, order]
-    found["final_logits_bias"] = _bias(blueprint.generator)[None]
-    for name, stack in (("encoder", blueprint.encoder), ("decoder", blueprint.decoder)):
+    return {**found, "final_logits_bias": _bias(blueprint.generator)[None], **layers(given, order)}
+
+
+def layers(given: Given, order: Int[Tensor, " d_model"]) -> dict[str, Tensor]:
+    """Return the weights of all layers, and of the norms that end the stacks, as transformers names them.
+
+    Args:
+        given: the model.
+        order: which column of ours each of theirs is.
+    """
+    found: dict[str, Tensor] = {}
+    for name, stack in (("encoder", given.blueprint.encoder), ("decoder", given.blueprint.decoder)):
         assert stack is not None
         for number, layer in enumerate(stack.layers):
             found |= _layer(f"model.{name}.layers.{number}", layer, given, order)
+        if stack.end is not None:
+            found |= _norm(f"model.{name}.layer_norm", stack.end, order)
     return found
 
 
@@ -145,7 +175,21 @@ def _norm(name: str, norm: Norm[Tensor], order: Tensor) -> dict[str, Tensor]:
 
 def config(given: Given, dtype: str = "float32") -> dict[str, Any]:
     """Return MarianMT's `config.json`."""
-    blueprint, shape, specials = given.blueprint, given.blueprint.shape, given.tokenizers.target.specials
+    specials = given.tokenizers.target.specials
+    return {
+        "architectures": ["MarianMTModel"], "model_type": "marian", **sizes(given, dtype),
+        "vocab_size": len(given.source.names),
+        "decoder_vocab_size": len(given.target.names), "max_position_embeddings": given.longest,
+        "share_encoder_decoder_embeddings": shared(given),
+        "tie_word_embeddings": "generator.weight" in given.blueprint.tied,
+        "pad_token_id": specials.pad, "eos_token_id": specials.eos, "bos_token_id": specials.bos,
+        "decoder_start_token_id": specials.bos, "forced_eos_token_id": specials.eos,
+    }  # fmt: skip
+
+
+def sizes(given: Given, dtype: str) -> dict[str, Any]:
+    """Return what `config.json` says of the layers, of any model of this kind."""
+    blueprint, shape = given.blueprint, given.blueprint.shape
     assert blueprint.encoder is not None
     assert blueprint.decoder is not None
     sides = {
@@ -154,15 +198,10 @@ def config(given: Given, dtype: str = "float32") -> dict[str, Any]:
         for name, value in
         (("layers", len(stack.layers)), ("attention_heads", shape.heads), ("ffn_dim", shape.d_ff), ("layerdrop", 0.0))
     }  # fmt: skip
+    rates = {name: getattr(given.config, name) or 0.0 for name in _RATES}
     return {
-        "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True, **sides,
-        "activation_function": _ACTIVATIONS[shape.activation], "attention_dropout": 0.0, "activation_dropout": 0.0,
-        "dropout": given.config.dropout or 0.0, "d_model": shape.d_model, "vocab_size": len(given.source.names),
-        "decoder_vocab_size": len(given.target.names), "max_position_embeddings": given.longest,
-        "scale_embedding": blueprint.target.scale != 1.0, "share_encoder_decoder_embeddings": shared(given),
-        "tie_word_embeddings": "generator.weight" in blueprint.tied, "dtype": dtype, "use_cache": True,
-        "pad_token_id": specials.pad, "eos_token_id": specials.eos, "bos_token_id": specials.bos,
-        "decoder_start_token_id": specials.bos, "forced_eos_token_id": specials.eos,
+        "is_encoder_decoder": True, **sides, "activation_function": _NAMES[shape.activation], **rates,
+        "d_model": shape.d_model, "scale_embedding": blueprint.target.scale != 1.0, "dtype": dtype, "use_cache": True,
         "num_hidden_layers": len(blueprint.encoder.layers),
     }  # fmt: skip
 
@@ -172,8 +211,10 @@ def generation(given: Given) -> dict[str, Any]:
     specials, options = given.tokenizers.target.specials, given.decoding
     never = (specials.pad, specials.bos, specials.unk)
     ranking = {"length_penalty": options.length_penalty} if options.beam_size > 1 else {}
+    begin = [given.target.names.index(one) for one in given.begin[1]]
+    first = {"forced_bos_token_id": begin[0]} if begin else {}
     return {
-        "bad_words_ids": [[one] for one in never], "bos_token_id": specials.bos, "pad_token_id": specials.pad,
+        "bad_words_ids": [[one] for one in never], **first, "bos_token_id": specials.bos, "pad_token_id": specials.pad,
         "decoder_start_token_id": specials.bos, "eos_token_id": specials.eos, "forced_eos_token_id": specials.eos,
         "max_length": min(512, given.longest), "num_beams": options.beam_size, **ranking,
     }  # fmt: skip

@@ -63,7 +63,9 @@ def write(given: Given, directory: Path, quantization: str = "float32") -> None:
     for name, tree in (("config", config(given)), ("generation_config", generation(given))):
         write_bytes(directory / f"{name}.json", (json_text(tree, indent=2) + "\n").encode())
     write_tokenizer(given, directory)
-    write_bytes(directory / "tokenizer.json", tokenizer_json(given.source, given.tokenizers.source).encode())
+    marks, begin = getattr(given.tokenizers.source, "marks", ()), given.begin[0]
+    tree = tokenizer_json(given.source, given.tokenizers.source, marks=marks, begin=begin)
+    write_bytes(directory / "tokenizer.json", tree.encode())
     if not given.tokenizers.joint:
         (directory / "target").mkdir()
         data = tokenizer_json(given.target, given.tokenizers.target).encode()

@@ -72,6 +72,12 @@ class Given:
         return max(most, self.decoding.output_limit(most)) + 1
 
     @property
+    def begin(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The tokens of languages that sources and outputs of a model for many begin with; none of any other."""
+        source, target = (tuple(getattr(one, "begin", ())) for one in (self.tokenizers.source, self.tokenizers.target))
+        return source, target
+
+    @property
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The embeddings of source and target `[vocab, d_model]`, those of fuzzy matches left out."""
         blueprint = self.blueprint
@@ -139,6 +145,16 @@ def _without(directory: Path, config: ModelConfig, drop: Collection[str]) -> tup
     return tuple(name for name in EXTRAS if name in drop)
 
 
+def begin_notes(given: Given) -> list[str]:
+    """Return what begins sources and outputs of a model for many languages, which no SentencePiece model adds."""
+    sides = zip(("a source", "an output (target_prefix of CTranslate2)"), given.begin, strict=True)
+    return [
+        f"{side} begins with the token {' '.join(begin)}: another one is another language"
+        for side, begin in sides
+        if begin
+    ]
+
+
 def refuse(given: Given, program: str, reasons: Sequence[str], hint: str | None = None) -> None:
     """Refuse a model that a format cannot hold.
 
@@ -153,7 +169,7 @@ def refuse(given: Given, program: str, reasons: Sequence[str], hint: str | None 
 def endless(given: Given) -> list[str]:
     """Return why a tokenizer that ends each source itself does not read the model's sources; nothing if it does."""
     ends = given.tokenizers.source.specials.ends_source
-    return [] if ends else ["sources without `</s>`, which MarianMT's tokenizer puts after each"]
+    return [] if ends else ["sources without `</s>`, which the tokenizers of transformers put after each"]
 
 
 def array(tensor: Shaped[Tensor, "..."]) -> np.ndarray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dragoman.errors import ConfigError
+from dragoman.export.for_nllb import layout_of
 from dragoman.export.for_onnx import graph_names
 from dragoman.export.given import Given
 
@@ -31,9 +33,10 @@ class CTranslate2Peer:
             "max_input_length": 0, "min_decoding_length": 0,
         }  # fmt: skip
 
-    def greedy(self, source: Sequence[str], limit: int) -> list[str]:
+    def greedy(self, source: Sequence[str], limit: int, begin: Sequence[str] = ()) -> list[str]:
         """Return the tokens of an output, as `Peer` says."""
-        found = self._translator.translate_batch([list(source)], max_decoding_length=limit, **self._options)
+        prefix = [list(begin)] if begin else None  # counted in the length
+        found = self._translator.translate_batch([list(source)], prefix, max_decoding_length=limit, **self._options)
         return found[0].hypotheses[0]
 
 
@@ -52,29 +55,56 @@ class MarianPeer:
     name = "transformers"
 
     def __init__(self, given: Given, directory: Path, quantization: str) -> None:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        try:
-            from transformers import MarianMTModel
-        except ImportError as error:
-            raise _missing("transformers") from error
-        self._model: Any = MarianMTModel.from_pretrained(directory, dtype="float32").eval()
-        self._ids = {name: number for number, name in enumerate(given.source.names)}
-        self._names, self._specials = given.target.names, given.tokenizers.target.specials
+        self._model = _transformers().MarianMTModel.from_pretrained(directory, dtype="float32").eval()
+        self._source, self._target = given.source.names, given.target.names
+        specials = given.tokenizers.target.specials
+        self._end, self._never = specials.eos, [specials.pad, specials.bos, specials.unk]
 
-    def greedy(self, source: Sequence[str], limit: int) -> list[str]:
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._source)}
+
+    def greedy(self, source: Sequence[str], limit: int, begin: Sequence[str] = ()) -> list[str]:
         """Return the tokens of an output, as `Peer` says."""
         import torch
 
-        rows = torch.tensor([[*(self._ids[token] for token in source), self._specials.eos]])
+        rows = torch.tensor([[*(self._ids[token] for token in source), self._end]])
+        first = {"forced_bos_token_id": self._target.index(begin[0])} if begin else {}
         # At its limit an output gets an end.
         found = self._model.generate(
             rows, attention_mask=torch.ones_like(rows), num_beams=1, do_sample=False, length_penalty=None,
-            max_new_tokens=limit + 1, max_length=None,
+            max_new_tokens=limit + 1, max_length=None, bad_words_ids=[[one] for one in self._never], **first,
         )  # fmt: skip
         ids = found[0, 1:].tolist()
-        return [
-            self._names[one] for one in (ids[: ids.index(self._specials.eos)] if self._specials.eos in ids else ids)
-        ]
+        return [self._target[one] for one in (ids[: ids.index(self._end)] if self._end in ids else ids[:limit])]
+
+
+class NllbPeer(MarianPeer):
+    """Transformers with a directory of M2M100 or NLLB, its tokenizer too."""
+
+    def __init__(self, given: Given, directory: Path, quantization: str) -> None:
+        program = _transformers()
+        self._model = program.M2M100ForConditionalGeneration.from_pretrained(directory, dtype="float32").eval()
+        self._tokenizer = program.AutoTokenizer.from_pretrained(directory)
+        layout = layout_of(given)
+        names = tuple(given.target.names[one] for one in layout.ids)
+        self._source, self._target = names, names
+        specials = given.tokenizers.target.specials
+        self._end, never = layout.ids.index(specials.eos), (specials.pad, specials.bos, specials.unk)
+        self._never = [place for place, one in enumerate(layout.ids) if one in never]
+
+    def cut(self, text: str) -> list[str]:
+        """Return the tokens of a text, as `Cutter` says."""
+        return [self._source[one] for one in self._tokenizer(text).input_ids[:-1]]
+
+
+def _transformers() -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        import transformers
+    except ImportError as error:
+        raise _missing("transformers") from error
+    return transformers
 
 
 def _missing(package: str) -> ConfigError:
@@ -102,19 +132,19 @@ class OnnxPeer:
         self._names, self._specials = given.target.names, given.tokenizers.target.specials
         self._past = [one for one in self.decoder.get_inputs() if one.name.startswith("past_key_values")]
 
-    def greedy(self, source: Sequence[str], limit: int) -> list[str]:
+    def greedy(self, source: Sequence[str], limit: int, begin: Sequence[str] = ()) -> list[str]:
         """Return the tokens of an output, as `Peer` says."""
-        specials, found = self._specials, []
+        specials, found = self._specials, list(begin)
         rows = np.array([[*(self._ids[token] for token in source), specials.eos]])
-        state, token = self.start(rows, np.ones_like(rows)), specials.bos
+        state, tokens = self.start(rows, np.ones_like(rows)), [specials.bos, *map(self._names.index, begin)]
         while len(found) < limit:
-            logits, state = self.step(state, np.array([[token]]))
+            logits, state = self.step(state, np.array([tokens]))
             row = logits[0, -1]
             row[[specials.pad, specials.bos, specials.unk]] = -np.inf
-            token = int(row.argmax())
-            if token == specials.eos:
+            tokens = [int(row.argmax())]
+            if tokens == [specials.eos]:
                 break
-            found.append(self._names[token])
+            found.append(self._names[tokens[0]])
         return found
 
     def start(self, ids: np.ndarray, mask: np.ndarray) -> dict[str, Any]:

@@ -140,10 +140,11 @@ def _hex(text: str) -> str:
 
 
 def cut_alike(pieces: Pieces, tokenizer: Tokenizer, texts: Sequence[str]) -> int:
-    """Return for how many texts the SentencePiece model gives the ids that the tokenizer gives."""
+    """Return for how many texts the SentencePiece model, after the token of a language, gives the tokenizer's ids."""
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor(model_proto=pieces.model)
     ids, unk = {name: number for number, name in enumerate(pieces.names)}, tokenizer.specials.unk
-    rows = ([ids.get(piece, unk) for piece in processor.encode(text, out_type=str)] for text in texts)
+    begin = [ids[token] for token in getattr(tokenizer, "begin", ())]
+    rows = ([*begin, *(ids.get(piece, unk) for piece in processor.encode(text, out_type=str))] for text in texts)
     return sum(row == tokenizer.encode(text) for row, text in zip(rows, texts, strict=True))

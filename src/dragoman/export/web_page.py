@@ -11,8 +11,8 @@ from typing import Any
 from dragoman.export.for_onnx import graph_names
 from dragoman.export.given import Given
 from dragoman.export.pieces import Pieces
+from dragoman.export.tokenizer_json import blank_rules
 from dragoman.files import json_text, write_bytes
-from dragoman.protobuf import contents, fields
 from dragoman.text.tokenizer import Tokenizer
 
 _PAGE = Path(__file__).parent / "web"
@@ -76,12 +76,11 @@ def side_facts(pieces: Pieces, tokenizer: Tokenizer, language: str | None, file:
     specials, imported = tokenizer.specials, tokenizer.stem == "pieces"
     marks, begin = getattr(tokenizer, "marks", ()), getattr(tokenizer, "begin", ())
     first = [specials.bos] if getattr(tokenizer, "begins", False) else [pieces.names.index(one) for one in begin]
-    # Of a SentencePiece model: both are on unless it says otherwise.
-    rules = {3: 1, 4: 1} | {name: value for spec in contents(pieces.model, 3) for name, value in fields(spec)}
+    prefix, squeezed = blank_rules(pieces.model)
     control = (specials.pad, specials.bos, specials.eos, specials.mask)
     return {
         "file": file, "language": language, "kind": tokenizer.kind, "rule": tokenizer.normalization,
-        "escaped": not imported, "prefix": bool(rules[3]), "squeezed": bool(rules[4]), "begin": first,
+        "escaped": not imported, "prefix": prefix, "squeezed": squeezed, "begin": first,
         "marks": list(marks), "specials": {name: getattr(specials, name) for name in ("pad", "unk", "bos", "eos")},
         "hidden": [i for i in control if i is not None] + [pieces.names.index(one) for one in marks],
     }  # fmt: skip

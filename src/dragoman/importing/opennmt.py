@@ -16,16 +16,15 @@ from torch import Tensor
 
 from dragoman.errors import DataError, ModelError
 from dragoman.importing.facts import Facts
-from dragoman.importing.pieces import read_pieces
+from dragoman.importing.pieces import tokenizer_beside
 from dragoman.importing.states import SAFE, read_checkpoint, read_state
 from dragoman.importing.tables import first_of, take_tables
 from dragoman.importing.taken import Taken
-from dragoman.importing.vocabularies import Order, need, tokens_of, words_of
+from dragoman.importing.vocabularies import Order, need, tokens_of
 from dragoman.importing.weights import Given, Names, Sizes, take_stack
-from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.tokenizer_pair import TokenizerPair
-from dragoman.text.vocabulary import Vocabulary, read_tokens
+from dragoman.text.vocabulary import read_tokens
 
 SETTINGS = "opennmt.json"
 _NUMBERED = "*_step_*.pt"
@@ -254,13 +253,10 @@ def _sides(
 def _tokenizer(directory: Path, facts: Facts, side: str, order: Order) -> Tokenizer:
     told = facts.text(f"{side}_subword_model")
     names = [f"{side}.model", "sentencepiece.model"]
-    if told is not None:
-        names = [Path(told).name or names[0], *names]  # beside the checkpoint, nowhere else
-    path = next((directory / name for name in names if (directory / name).exists()), directory / names[0])
-    if path.exists() or "sentencepiece" in _transforms(facts):
-        found = read_pieces(path)
-        return PieceTokenizer(found.kind, order.tokens, found.model, ends=side == "tgt")
-    return Vocabulary("word", words_of(order), ends=side == "tgt")
+    if told is not None and Path(told).name:
+        names = [Path(told).name, *names]  # beside the checkpoint, nowhere else
+    needed = "sentencepiece" in _transforms(facts)
+    return tokenizer_beside(directory, names, order, needed=needed, ends=side == "tgt")
 
 
 def _transforms(facts: Facts) -> list[str]:

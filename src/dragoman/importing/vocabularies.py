@@ -12,7 +12,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from dragoman.errors import DataError, ModelError
-from dragoman.importing.weights import NO_LOGIT
+from dragoman.models.blueprint import NO_LOGIT
 from dragoman.sequences.source import SPECIALS as SPECIAL_IDS
 from dragoman.text.tokenizer import MASK_TOKEN, SPECIALS, SURROGATE
 

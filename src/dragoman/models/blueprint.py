@@ -29,6 +29,9 @@ SCHEMES = {
 }
 # Stands for the layout where the rows of a table are added.
 GIVEN = "given"
+# An offset of the generator for a token that no output has: its probability is 0 in float64 too, and what label
+# smoothing makes of it, when such a model is trained on, stays small.
+NO_LOGIT = -1e3
 
 
 class NotPlain(Exception):
