@@ -3,12 +3,14 @@
 `bench_imported.py [SECONDS] [--nllb]`: 6 + 6 layers, width 512, 8 heads, 58,101 tokens; with `--nllb` the sizes of
 NLLB-200's distilled model: 12 + 12 layers, width 1,024, 16 heads, 256,206 tokens. A beam of 4, outputs of 24 tokens,
 one thread. What counts is one text and 32 texts (8 with `--nllb`), opening with a first text in a process of its own
-(as imported and as `dragoman quantize` makes it), and the memory of that.
+(as imported and as `dragoman quantize` makes it), and the memory of that. Where pymarian is installed, it translates
+with the same weights as Marian's archive has them, in float32: what it needs for less, it does not bring.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import io
 import json
 import random
@@ -23,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from as_marian import write_archive
 from rows import Run, compare, print_row
 
 TOKENS, LENGTH, BEAM = 58_101, 24, 4
@@ -146,6 +149,23 @@ def made(folder: Path, nllb: bool) -> tuple[Path, list[str]]:
     return theirs / "source.spm", []
 
 
+def marian(folder: Path, lines: Sequence[Sequence[str]]) -> Run:
+    """Return pymarian's translation of texts that are cut into pieces, with outputs of `LENGTH` tokens.
+
+    Random weights end no output, so that each is as long as Marian lets it: a multiple of the longest source.
+    """
+    import pymarian  # pyrefly: ignore[missing-import]
+
+    files = {"models": [str(folder / "model.npz")], "vocabs": [str(folder / "vocab.yml")] * 2}
+    longest = max(map(len, lines)) + 1  # with </s>
+    translator = pymarian.Translator(
+        **files, beam_size=BEAM, cpu_threads=1, mini_batch=len(lines), maxi_batch=1, quiet=True,
+        max_length_factor=(LENGTH - 0.5) / longest,
+    )  # fmt: skip
+    texts = [" ".join(line) for line in lines]
+    return partial(translator.translate, texts)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print the rows."""
     import ctranslate2
@@ -161,6 +181,8 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pieces, before = made(folder, given.nllb)
+        if not given.nllb:
+            write_archive(folder / "theirs", folder / "marian")
         cut = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
         ours = dragoman.Translator.from_pretrained(folder / "ours", device="cpu", precision="int8")
         peers = {}
@@ -175,6 +197,10 @@ def main(arguments: Sequence[str]) -> None:
             for kind, peer in peers.items():
                 runs[kind] = partial(
                     peer.translate_batch, tokens, beam_size=BEAM, min_decoding_length=LENGTH, max_decoding_length=LENGTH
+                )
+            if not given.nllb and importlib.util.find_spec("pymarian"):
+                runs["pymarian, float32"] = marian(
+                    folder / "marian", [cut.encode(line, out_type=str) for line in lines]
                 )
             for what, timing in compare(runs, budget=given.seconds / 2).items():
                 print_row("imported", {"texts": count, "what": what, **timing})

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from dragoman.profiles import annotated
-from oracle import opennmt
+from oracle import opennmt, sockeye
 from oracle.marian_directory import pieces_of, sentencepiece_model
 from oracle.marian_native import make_native
 
@@ -161,6 +161,12 @@ def _opennmt(folder: Path) -> dict[str, str]:
     return {}
 
 
+def _sockeye(folder: Path) -> dict[str, str]:
+    made = sockeye.options(width=D_MODEL, inner=D_FF, layers=(LAYERS, LAYERS))
+    sockeye.save(folder, made, sockeye.random_state(made, 0))
+    return {}
+
+
 def _annotated(folder: Path) -> dict[str, Any]:
     folder.mkdir()
     tokens = ["<s>", "</s>", "<blank>", "<unk>", *(f"w{number}" for number in range(9))]
@@ -174,5 +180,5 @@ def _annotated(folder: Path) -> dict[str, Any]:
 
 MAKERS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "marian-mt": _marian_mt, "m2m100": _m2m100, "fsmt": _fsmt, "marian": _native, "joeynmt": _joey,
-    "annotated": _annotated, "opennmt": _opennmt,
+    "annotated": _annotated, "opennmt": _opennmt, "sockeye": _sockeye,
 }  # fmt: skip

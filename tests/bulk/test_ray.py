@@ -19,7 +19,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from dragoman import Translator, bulk
+from dragoman import Translator, bulk, import_model
 from dragoman.bulk import on_ray, running, tables
 from dragoman.cleaning import clean, cleaning, facts
 from dragoman.cli import make_app
@@ -34,6 +34,8 @@ from dragoman.text import ParallelCorpus
 from dragoman.workers import open_workers
 from dying import Dying, dying_at_three
 from end_to_end import small
+from importing_directories import many_languages
+from oracle.marian_directory import texts as drawn_texts
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray's own house
 TEXTS = ["", *small.sentences(36), "  ", small.sentences(1)[0]]
@@ -308,6 +310,19 @@ def test_pairs_and_scores_are_those_of_one_process(model, expected, cluster, blo
     alone = evaluate_here(model, TEXTS, expected, metrics=["chrf"], bootstrap=0)
     assert judged.hypotheses == alone.hypotheses == expected
     assert judged.scores == alone.scores
+
+
+def test_a_model_for_many_languages_is_asked_for_others(cluster, blocks, tmp_path):
+    given = many_languages(tmp_path / "theirs", ["eng_Latn", "fra_Latn", "zho_Hans"])
+    run = import_model(tmp_path / "theirs", tmp_path / "run", **given).directory
+    lines, asked = drawn_texts(9, 4), {"source_language": "fra_Latn", "target_language": "zho_Hans"}
+    source = lines_file(tmp_path / "source.txt", lines)
+    expected = [one.text for one in Translator.from_pretrained(run).translate(lines, **asked)]
+    translate_file(run, source, tmp_path / "out", cluster=ONE, part_lines=4, **asked)
+    assert lines_of(tmp_path / "out") == expected
+    judged = evaluate(run, lines, expected, cluster=ONE, bootstrap=0, **asked)
+    assert judged.hypotheses == expected
+    assert "tok:zh" in str(judged.scores[0].signature)
 
 
 def test_work_on_a_corpus_gives_the_bytes_of_one_process(cluster, tmp_path, monkeypatch):

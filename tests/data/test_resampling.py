@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -166,3 +167,32 @@ print(tokenizer.resampled([tokenizer.encode(text) for text in texts], amount=0.3
     assert doubt_draws(TrainingConfig()) is None
     rows = json.loads(first)
     assert len({tuple(row) for row in rows}) > 1, "something is drawn"
+
+
+def test_shards_are_written_anew_for_each_epoch(kind, settings, tmp_path):
+    """Killed between two shards, the writing goes on; an epoch that is there is read as it is; older ones go."""
+    tree = {"out": "x", "data": corpus(tmp_path), "tokenizer": {"kind": kind, "vocab_size": 330, "joint": False}}
+    tree["data"] |= {"shard_pairs": 40}
+    data, folder = prepare(make_config(tree), tmp_path / "prepared"), tmp_path / "epochs"
+    plain, training = data.train, TrainingConfig.from_dict(settings)
+    epochs = EpochStores(data, training, folder=folder)
+    first = epochs.of(0)
+    assert sources(first) != sources(plain)
+    for drawn, stored, tokenizer in (
+        (sources(first), sources(plain), data.tokenizers.source),
+        (targets(first), targets(plain), data.tokenizers.target),
+    ):
+        assert [tokenizer.decode(ids) for ids in drawn] == [tokenizer.decode(ids) for ids in stored]
+    assert epochs.of(0) is first
+    written = {path: path.read_bytes() for path in folder.rglob("*.tokens")}
+    (folder / "000000" / "store.json").unlink()
+    shutil.rmtree(folder / "000000" / "00003")
+    again = EpochStores(data, training, folder=folder)
+    assert len(again.of(0)) == len(plain)
+    assert all(path.read_bytes() == before for path, before in written.items() if path.parent.name != "00003")
+    second = again.of(1)
+    assert sources(second) != sources(first)
+    again.of(2)
+    assert sorted(path.name for path in folder.iterdir()) == ["000001", "000002"]
+    again.discard()
+    assert not folder.exists()

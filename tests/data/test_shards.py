@@ -232,7 +232,7 @@ def test_only_very_many_pairs_in_shards_have_windows(tmp_path: Path, monkeypatch
     large = prepare(config_of(tmp_path, "data.shard_pairs=50"), tmp_path / "parts").train
     kinds = [type(plan_of(store, batch_tokens=100, seed=1, epoch=0)) for store in (small, large)]
     assert kinds == [list, WindowPlan]
-    with pytest.raises(ConfigError, match="not segmented anew"):
+    with pytest.raises(ConfigError, match="not changed in memory"):
         large.with_rows({})
 
 

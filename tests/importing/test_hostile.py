@@ -102,7 +102,7 @@ def trusting(made: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch)
             known[data] = read_pieces(path)
         return known[data]
 
-    for name in ("joeynmt", "many_languages", "marian", "opennmt", "transformers"):
+    for name in ("joeynmt", "many_languages", "marian", "pieces", "transformers"):
         monkeypatch.setattr(importlib.import_module(f"dragoman.importing.{name}"), "read_pieces", read)
     for name in ("flush_directory", "_flush"):
         monkeypatch.setattr(f"dragoman.files.{name}", lambda *_: None)

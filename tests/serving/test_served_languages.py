@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import deepl
 import httpx
@@ -14,6 +15,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 import dragoman
+from browsing import watched
 from dragoman import Translator
 from dragoman.errors import ConfigError
 from dragoman.serving import ServeSettings, make_settings
@@ -225,3 +227,22 @@ def test_the_settings_restrict_the_languages(imported: dict[str, Path]) -> None:
         make_app((), serving({"path": imported["many"], "target": "ja"}))
     with pytest.raises(ConfigError, match="expected text that matches"):
         serving({"path": imported["many"], "target": "<fr>"})
+
+
+def test_the_inspector_is_asked_for_them_in_its_page(browser: Any, served: Served) -> None:
+    from playwright.sync_api import expect
+
+    offered = {one["name"]: one for one in served.client.get("/inspect/api").json()["models"]}
+    assert offered["many"]["sources"] == offered["many"]["targets"] == CODES
+    assert offered["en-de"]["targets"] == []
+    wrong = served.client.post("/inspect/api/trace", json={"text": LINES[0], "model": "en-de", "target_language": "x"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (422, "wrong_value")
+    with watched(browser, f"{served.address}/inspect/#{urlencode({'model': 'many', 'text': LINES[0]})}") as page:
+        pieces = page.locator("#strip ol >> nth=1 >> b").first
+        expect(pieces).to_have_text("fra_Latn")
+        page.select_option("#ask-to", "zho_Hant")
+        expect(pieces).to_have_text("zho_Hant")
+        page.select_option("#ask-from", "deu_Latn")
+        expect(page.locator("#strip ol >> nth=0 >> b").first).to_have_text("deu_Latn")
+        page.get_by_role("button", name="into zho_Hant").click()
+        expect(pieces).to_have_text("fra_Latn")

@@ -26,6 +26,7 @@ from dragoman.training import gradients, train
 from dragoman.training.gradients import Gradients
 from dragoman.training.step import BatchLoss
 from dragoman.training.tasks import Translating
+from dragoman.training.trainer import Trainer
 from forked import in_ranks
 from small_runs import events, small_config, text_config
 
@@ -220,3 +221,26 @@ def test_torchrun_starts_again_after_a_process_has_died(tmp_path):
     assert "another process of this training" in told
     assert "Traceback" not in told
     assert difference(tmp_path / "alone", tmp_path / "run") <= 1e-6
+
+
+def test_all_processes_learn_from_what_the_first_one_draws(tmp_path, monkeypatch):
+    """In memory, and where the corpus is in shards: SentencePiece draws other pieces in each process."""
+    for name, more in (("memory", ()), ("shards", ("data.shard_pairs=100",))):
+        settings = ("tokenizer.kind=bpe", "tokenizer.vocab_size=300", "training.bpe_dropout=0.3", *more)
+        config = small_config(tmp_path, name, *settings, "training.max_steps=20", "training.batch_tokens=512")
+        learn = Trainer.learn
+
+        def look(self, micro_batches, learn=learn):
+            store = self.stores.of(self.progress.epoch)
+            rows = [store.source(int(row)).tolist() for batch in micro_batches for row in batch]
+            with (tmp_path / f"seen-{os.environ['RANK']}").open("a") as seen:
+                print(self.progress.epoch, rows, file=seen)
+            learn(self, micro_batches)
+
+        monkeypatch.setattr(Trainer, "learn", look)
+        assert in_ranks(2, trained(config)) == [0, 0]
+        monkeypatch.setattr(Trainer, "learn", learn)
+        first, other = ((tmp_path / f"seen-{rank}").read_text() for rank in range(2))
+        assert first == other
+        assert not (tmp_path / name / "epochs").exists()
+        assert {line.split()[0] for line in first.splitlines()} > {"0", "1"}

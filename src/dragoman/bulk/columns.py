@@ -32,6 +32,8 @@ class Translate:
         score: new column of scores, if a name is given.
         settings: of decoding by name.
         prefix: what every output must begin with.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         device: auto, cpu, cuda or mps.
         engine: auto, native, packed or module.
         precision: auto, float32, int8 or bfloat16.
@@ -52,6 +54,8 @@ class Translate:
         score: str | None = None,
         settings: Mapping[str, Any] | None = None,
         prefix: str = "",
+        source_language: str | None = None,
+        target_language: str | None = None,
         device: str = "auto",
         engine: str = "auto",
         precision: str = "auto",
@@ -65,7 +69,10 @@ class Translate:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         from dragoman.translation import Translator
 
-        self.translator = Translator.from_pretrained(model, device=device, engine=engine, precision=precision)
+        self.translator = Translator.from_pretrained(
+            model, device=device, engine=engine, precision=precision, source_language=source_language,
+            target_language=target_language,
+        )  # fmt: skip
         self.translator.tokenizers.check_reads()
         self.options = self.translator.options(dict(settings or {}))
 

@@ -35,20 +35,16 @@ _PLAIN = {"scores": False, "as_json": False}  # columns of lines, as the command
 
 def translate_file(
     model: str | Path | Sequence[str | Path],
-    source: str | Path,
-    output: str | Path,
+    source: str | Path, output: str | Path,
     *,
     cluster: Cluster | str = LOCAL,
     columns: tuple[str, str] = ("text", "translation"),
-    part_lines: int = 10_000,
-    scores: bool = False,
-    settings: Mapping[str, Any] | None = None,
-    prefix: str = "",
-    device: str = "auto",
-    engine: str = "auto",
-    precision: str = "auto",
+    part_lines: int = 10_000, scores: bool = False,
+    settings: Mapping[str, Any] | None = None, prefix: str = "",
+    source_language: str | None = None, target_language: str | None = None,
+    device: str = "auto", engine: str = "auto", precision: str = "auto",
     report: Callable[[str], None] = silent,
-) -> BulkResult:
+) -> BulkResult:  # fmt: skip
     """Translate a file of any length by Ray: lines, JSON objects or Parquet; N rows come out for N rows, in order.
 
     Tables keep all their columns, and get the translation and the reason where there is none (`problem`). The same call
@@ -64,13 +60,15 @@ def translate_file(
         scores: add a column `score`; not of lines.
         settings: of decoding by name.
         prefix: what every output must begin with.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         device: auto, cpu, cuda or mps.
         engine: auto, native, packed or module.
         precision: auto, float32, int8 or bfloat16.
         report: takes a line of progress now and then.
 
     Raises:
-        ConfigError: options contradict each other, or the output is something else.
+        ConfigError: options contradict each other, the output is something else, or the model has no such language.
         DataError: the source cannot be read, is damaged, or lacks the column.
         ModelError: there is no such model.
         DragomanError: Ray is not installed, not to be reached, or gave up.
@@ -80,13 +78,15 @@ def translate_file(
     files, read = tables.files_of(source), tables.kind_of(source)
     name, target, made = _layout(files, read, output, columns, scores, part_lines)
     new = (target, "problem", *(["score"] if scores else []))
-    paths, options = checked(model, settings)
-    job = Job(paths, options, Placement(device, engine, precision, cluster.threads), prefix)
+    asked = (source_language, target_language)
+    paths, options = checked(model, settings, asked)
+    job = Job(paths, options, Placement(device, engine, precision, cluster.threads), prefix, languages=asked)
     plan = _plan(job, source, files, part_lines, {"of": name, "made": list(new)} if made != tables.TEXT else _PLAIN)
     parts = Parts(output if not output.suffix else output.with_name(output.name + ".parts"), plan, made)
     given = {"model": list(paths), "source": name, "target": target, "score": "score" if scores else None,
              "settings": dict(settings or {}), "prefix": prefix, "device": device, "engine": engine,
-             "precision": precision, "threads": cluster.threads}  # fmt: skip
+             "precision": precision, "threads": cluster.threads, "source_language": source_language,
+             "target_language": target_language}  # fmt: skip
     run, opened = _Writing(parts, read, target, part_lines, report), tables.TranslateFile
     with connected(cluster):
         how = {"kind": read, "keep": made != tables.TEXT, "given": given}
@@ -162,18 +162,25 @@ class _Writing:
 
 
 def checked(
-    model: str | Path | Sequence[str | Path], settings: Mapping[str, Any] | None
+    model: str | Path | Sequence[str | Path],
+    settings: Mapping[str, Any] | None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> tuple[tuple[str, ...], DecodingConfig]:
     """Return the whole paths of models, and the search: what is wrong with either is told here, not by an actor.
 
+    Args:
+        model: its directory, or several.
+        settings: of decoding by name.
+        languages: of source and target, of a model for many; None: those of its import.
+
     Raises:
-        ConfigError: options contradict each other.
+        ConfigError: options contradict each other, or the model has no such language.
         ModelError: there is no such model.
     """
     from dragoman.translation import Translator
 
     models = [model] if isinstance(model, (str, Path)) else list(model)
-    opened = Translator.from_pretrained(models)
+    opened = Translator.from_pretrained(models, source_language=languages[0], target_language=languages[1])
     opened.tokenizers.check_reads()
     return tuple(os.path.abspath(one) for one in models), opened.options(dict(settings or {}))
 

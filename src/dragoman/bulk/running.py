@@ -41,6 +41,7 @@ class Job:
         placement: device, engine, precision and threads of each worker.
         prefix: what every output must begin with.
         columns: of `format_translation`: how outputs are printed.
+        languages: of source and target, of a model for many languages; None: those of its import.
     """
 
     models: tuple[str, ...]
@@ -48,24 +49,21 @@ class Job:
     placement: Placement
     prefix: str = ""
     columns: Mapping[str, bool] = field(default_factory=dict)
+    languages: tuple[str | None, str | None] = (None, None)
 
 
 def translate_file(
     model: str | Path | Sequence[str | Path],
-    source: str | Path,
-    output: str | Path,
+    source: str | Path, output: str | Path,
     *,
-    workers: int | None = None,
-    part_lines: int = 10_000,
-    settings: Mapping[str, Any] | None = None,
-    prefix: str = "",
+    workers: int | None = None, part_lines: int = 10_000,
+    settings: Mapping[str, Any] | None = None, prefix: str = "",
+    source_language: str | None = None, target_language: str | None = None,
     columns: Mapping[str, bool] | None = None,
-    device: str = "auto",
-    engine: str = "auto",
-    precision: str = "auto",
+    device: str = "auto", engine: str = "auto", precision: str = "auto",
     threads: int = 1,
     report: Callable[[str], None] = silent,
-) -> BulkResult:
+) -> BulkResult:  # fmt: skip
     """Translate a file of any length in several processes; as many lines come out as go in, in order.
 
     The same call again goes on where an earlier one stopped. A line that is not UTF-8, or that cannot be translated, is
@@ -79,6 +77,8 @@ def translate_file(
         part_lines: lines of a part.
         settings: of decoding by name.
         prefix: what every output must begin with.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         columns: `scores`, `words` and `as_json` of `format_translation`.
         device: auto, cpu, cuda or mps.
         engine: auto, native, packed or module.
@@ -87,7 +87,7 @@ def translate_file(
         report: takes a line of progress now and then.
 
     Raises:
-        ConfigError: options contradict each other, or the output is something else.
+        ConfigError: options contradict each other, the output is something else, or the model has no such language.
         DataError: the source cannot be read, or is damaged.
         ModelError: there is no such model.
     """
@@ -96,12 +96,14 @@ def translate_file(
     models = [model] if isinstance(model, (str, Path)) else list(model)
     source, output = Path(source), Path(output)
     check_places(source, output, workers, part_lines)
-    opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision)
+    languages = {"source_language": source_language, "target_language": target_language}
+    opened = Translator.from_pretrained(models, device=device, engine=engine, precision=precision, **languages)
     opened.tokenizers.check_reads()
     options = opened.options(dict(settings or {}))
     del opened
     placement = Placement(device, engine, precision, threads)
-    job = Job(tuple(str(Path(one)) for one in models), options, placement, prefix, dict(columns or {}))
+    paths, asked = tuple(str(Path(one)) for one in models), (source_language, target_language)
+    job = Job(paths, options, placement, prefix, dict(columns or {}), asked)
     folder = output if not output.suffix else output.with_name(output.name + ".parts")
     parts = Parts(folder, plan_of(job, source, part_lines))
     run = _Run(job, parts, workers or os.cpu_count() or 1, report)
@@ -151,6 +153,7 @@ def plan_of(job: Job, source: Path, part_lines: int) -> dict[str, Any]:
         "prefix": job.prefix,
         "columns": dict(job.columns),
         "part_lines": part_lines,
+        **({"languages": list(job.languages)} if any(job.languages) else {}),
     }
 
 
@@ -237,8 +240,9 @@ def _open(job: Job) -> None:
     _WORKER.clear()
     try:
         translator = Translator.from_pretrained(
-            job.models, device=place.device, engine=place.engine, precision=place.precision
-        )
+            job.models, device=place.device, engine=place.engine, precision=place.precision,
+            source_language=job.languages[0], target_language=job.languages[1],
+        )  # fmt: skip
     except DragomanError as error:
         _WORKER["error"] = error
     else:

@@ -98,6 +98,8 @@ def evaluate(
     metrics: Sequence[Metric | str] = ("bleu", "chrf"),
     group: bool = False,
     settings: Mapping[str, Any] | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
     bootstrap: int = 1000,
     breakdown: bool = False,
     worst: int = 0,
@@ -118,6 +120,8 @@ def evaluate(
         metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the model's own.
         group: lines with the same source are one item with several references.
         settings: of decoding by name.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down.
         worst: also list so many sentences with the worst scores.
@@ -128,17 +132,18 @@ def evaluate(
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
-        ConfigError: a metric is unknown, or options contradict each other.
+        ConfigError: a metric is unknown, options contradict each other, or the model has no such language.
         DragomanError: Ray is not installed, not to be reached, or gave up.
     """
     from dragoman.translation import Translator
 
     cluster = Cluster.of(cluster)
     sources, answers = read_test_set(source, references, group=group, report=report)
-    paths, _ = checked(model, settings)
-    metrics = check_metrics(metrics, Translator.from_pretrained(paths[0]).languages.target)
+    paths, _ = checked(model, settings, (source_language, target_language))
+    asked = {"source_language": source_language, "target_language": target_language}
+    metrics = check_metrics(metrics, Translator.from_pretrained(paths[0], **asked).languages.target)
     given = {"model": list(paths), "settings": dict(settings or {}), "device": device, "engine": engine,
-             "precision": precision, "threads": cluster.threads}  # fmt: skip
+             "precision": precision, "threads": cluster.threads, **asked}  # fmt: skip
     outputs = _outputs(sources, cluster, device, given, report)
     return evaluate_outputs(
         outputs, answers, sources, metrics=metrics, bootstrap=bootstrap, breakdown=breakdown, worst=worst, report=report

@@ -49,9 +49,6 @@ def translate_in_parts(given: Mapping[str, Any]) -> None:
     if given["adapter"] is not None:
         hint = "dragoman merge makes one model of both"
         raise ConfigError("several workers cannot use adapters", found="--adapter", hint=hint)
-    if given["source_language"] is not None or given["target_language"] is not None:
-        hint = "import the model for these languages, or leave --workers and --ray out"
-        raise ConfigError("several workers cannot be asked for other languages than those of the model", hint=hint)
     if given["on_bad_text"] == "replace":
         hint = "leave it out"
         raise ConfigError("several workers always leave bad lines empty", found="--on-bad-text replace", hint=hint)
@@ -98,6 +95,8 @@ def _common(given: Mapping[str, Any]) -> dict[str, Any]:
         "part_lines": given["part_lines"],
         "settings": decoding_settings(given["settings"], given["named"]),
         "prefix": argument_text(given["prefix"]),
+        "source_language": given["source_language"],
+        "target_language": given["target_language"],
         "report": tell,
         **given["how"],
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.decoding import Read, Written
 from dragoman.cli.explain_as import compared_with
 from dragoman.cli.options import Device, Json, argument_text, open_output
 from dragoman.cli.packed import fetched
@@ -105,14 +106,16 @@ def explain(
     work_out: Places = None,
     weights: WeightNames = None,
     step: StepNumber = None,
+    source_language: Read = None, target_language: Written = None,
     as_: As = None,
     lang: Lang = "en",
     device: Device = "auto",
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Show what happens to a text on its way through a model. Every stage with shapes and numbers, step by step."""
     others = (
         target, stage, layer, head, numbers, pictures, format_, beam_size, max_length, work_out, weights, step,
+        source_language, target_language,
     )  # fmt: skip
     if config:
         why = "it shows shapes without a model, and goes with --src, --tgt, --batch and --json"
@@ -134,8 +137,9 @@ def explain(
     from dragoman.inspection import explain as run_explanation
 
     whole = run_explanation(
-        model, given, wanted, beam_size=beam_size or 1, max_length=max_length, step=step, lang=lang, device=device
-    )
+        model, given, wanted, beam_size=beam_size or 1, max_length=max_length, step=step, lang=lang, device=device,
+        source_language=source_language, target_language=target_language,
+    )  # fmt: skip
     trace = whole.select(*(stage or ()), layer=layer, head=head, work_out=work_out or (), weights=weights or ())
     drawn = [] if pictures is None else _draw(trace, pictures, format_)
     plain = not (stage or work_out or weights) and (layer, head, numbers, step) == (None,) * 4

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.decoding import Read, Written
 from dragoman.cli.options import BeamSize, Device, Json, LengthPenalty, Model, argument_text, open_output, tell
 from dragoman.errors import DragomanError
 
@@ -73,6 +74,8 @@ def inspect(
     beside: Beside = None,
     convention: Convention = None,
     against: Against = None,
+    source_language: Read = None,
+    target_language: Written = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -81,7 +84,7 @@ def inspect(
         "text": text, "target": target, "beside": beside, "prefix": prefix, "beam": beam_size, "length": max_length,
         "off": ",".join(head_off or ()), "causal": 0 if no_causal_mask else None,
         "padding": 0 if no_padding_mask else None, "convention": convention, "against": against,
-        "penalty": length_penalty,
+        "penalty": length_penalty, "from": source_language, "to": target_language,
     }  # fmt: skip
     if out is None and not as_json:
         _serve(
@@ -98,6 +101,7 @@ def inspect(
         heads_off=[_head(one) for one in head_off or ()], causal_mask=not no_causal_mask,
         padding_mask=not no_padding_mask,
         beside=None if beside is None else argument_text(beside), convention=convention, against=against,
+        source_language=source_language, target_language=target_language,
         presets=out is not None and out.suffix.lower() in (".html", ".htm"), device=device,
     )  # fmt: skip
     if out is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.bulk import Ray, Workers, check_alone, check_ray, cluster_of
+from dragoman.cli.decoding import Read, Written
 from dragoman.cli.metrics import Metrics, OneMetric, metric_of, metrics_of
 from dragoman.cli.options import (
     BeamSize,
@@ -73,21 +74,18 @@ def evaluate(
     report: Report = None,
     hypotheses: Annotated[Path | None, typer.Option(help="Also write the outputs here.", metavar="FILE")] = None,
     ensemble: Ensemble = None,
-    beam_size: BeamSize = None,
-    length_penalty: LengthPenalty = None,
+    beam_size: BeamSize = None, length_penalty: LengthPenalty = None,
+    source_language: Read = None, target_language: Written = None,
     language: Language = None,
     lowercase: Lowercase = False,
     tokenize: Tokenize = None,
     on_bad_text: OnBadText = "stop",
     settings: DecodingSet = None,
-    device: Device = "auto",
-    engine: Engine = "auto",
-    precision: Precision = "auto",
+    device: Device = "auto", engine: Engine = "auto", precision: Precision = "auto",
     threads: Threads = None,
-    ray: Ray = None,
-    workers: Workers = None,
+    ray: Ray = None, workers: Workers = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Translate a test set and score the outputs. Each score comes with its interval and signature."""
     from dragoman.studies import evaluate_outputs
 
@@ -95,11 +93,14 @@ def evaluate(
     chosen: dict[str, Any] = {"metrics": metrics, "group": group, "breakdown": breakdown, "worst": worst}
     chosen |= {"on_bad_text": on_bad_text, "report": tell}
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
+    asked = {"source_language": source_language, "target_language": target_language}
     how: dict[str, Any] = {"engine": engine, "device": device, "precision": precision, "threads": threads}
     _check_what_to_score(model, source, outputs)
     check_alone(ray, workers)
     if outputs is not None:
-        _check_no_search({"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, "ray": ray, **named, **how})
+        _check_no_search(
+            {"hypotheses": hypotheses, "ensemble": ensemble, "set": settings, "ray": ray, **named, **asked, **how}
+        )
     for file, option in ((hypotheses, "--hypotheses"), (report, "--report")):
         check_writable(file, [*reference, source, outputs, hypotheses if option == "--report" else None], option)
     if outputs is not None:
@@ -109,8 +110,9 @@ def evaluate(
     assert source is not None
     models, search = [model, *(ensemble or [])], {"settings": settings, "named": named}
     if ray is None:
-        result = _here(models, source, reference, search, how, {**chosen, "lowercase": lowercase})
+        result = _here(models, source, reference, search, how, {**chosen, **asked, "lowercase": lowercase})
     else:
+        chosen |= asked
         result = _by_ray(models, source, reference, cluster_of(ray, workers, threads), search, how, chosen)
     if hypotheses is not None:
         _write_lines(hypotheses, result.hypotheses)

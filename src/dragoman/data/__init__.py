@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dragoman.data.filtering import Counts as Counts
     from dragoman.data.preparing import Prepared as Prepared
     from dragoman.data.preparing import prepare as prepare
+    from dragoman.data.resampling import EPOCHS as EPOCHS
     from dragoman.data.resampling import EpochStores as EpochStores
     from dragoman.data.resampling import doubt_draws as doubt_draws
     from dragoman.data.shards import plan_of as plan_of
@@ -34,7 +35,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         ),
         "filtering": ("Counts",),
         "preparing": ("Prepared", "prepare"),
-        "resampling": ("EpochStores", "doubt_draws"),
+        "resampling": ("EPOCHS", "EpochStores", "doubt_draws"),
         "shards": ("plan_of", "update_of"),
         "store": ("TokenStore",),
     },

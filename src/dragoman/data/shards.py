@@ -70,10 +70,10 @@ class ShardedStore(TokenStore):
             self._opened[number] = shard
         return self._opened[number]
 
-    def each(self, side: str) -> Iterator[np.ndarray]:
-        """Yield the unframed ids of a side, a shard at a time, which is mapped only for so long."""
+    def parts(self) -> Iterator[TokenStore]:
+        """Yield the shards, each mapped only for so long."""
         for path in self._paths:
-            yield TokenStore.open(path, verify=self._verify).tokens(side)
+            yield TokenStore.open(path, verify=self._verify)
 
     def tokens(self, side: str) -> np.ndarray:
         """Return the unframed ids of all pairs on a side, which takes the memory for them; `each` does not."""
@@ -89,8 +89,8 @@ class ShardedStore(TokenStore):
         Raises:
             ConfigError: always.
         """
-        found, hint = f"{len(self):,} pairs", "leave training.bpe_dropout and training.unigram_alpha out"
-        raise ConfigError("a corpus in shards is not segmented anew in each epoch", found=found, hint=hint)
+        found, hint = f"{len(self):,} pairs", "prepare them as one store, with a larger data.shard_pairs"
+        raise ConfigError("a corpus in shards is not changed in memory", found=found, hint=hint)
 
 
 def shard_path(directory: Path, number: int) -> Path:

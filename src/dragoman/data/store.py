@@ -73,9 +73,14 @@ class TokenStore:
         """Return the unframed ids of all pairs on a side, one after the other: uint16 or uint32 [tokens]."""
         return self._tokens[side]
 
+    def parts(self) -> Iterator[TokenStore]:
+        """Yield the stores that this one consists of, in their order; itself where it is a single one."""
+        yield self
+
     def each(self, side: str) -> Iterator[np.ndarray]:
         """Yield what `tokens` returns, in parts where the store has some."""
-        yield self._tokens[side]
+        for part in self.parts():
+            yield part.tokens(side)
 
     def _view(self, side: str, index: int) -> np.ndarray:
         if not 0 <= index < len(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,22 @@ MAX_BYTES = 1 << 20
 MAX_VOCABULARY_BYTES = 32 << 20
 
 
-def read_yaml(path: Path, *, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """Return the mapping that a YAML file holds.
+def read_yaml(path: Path, *, limit: int = MAX_BYTES, tags: Collection[str] = ()) -> dict[str, Any]:
+    """Return the mapping that a YAML file holds; `tags` as for `parse_yaml`.
 
     Raises:
         ModelError: as for `parse_yaml`, or the file cannot be read.
     """
-    return parse_yaml(read_whole(path, limit, "YAML"), path)
+    return parse_yaml(read_whole(path, limit, "YAML"), path, tags)
 
 
-def parse_yaml(data: bytes, path: Path) -> dict[str, Any]:
+def parse_yaml(data: bytes, path: Path, tags: Collection[str] = ()) -> dict[str, Any]:
     """Return the mapping that YAML found in `path` holds.
+
+    Args:
+        data: the YAML.
+        path: where it was found, for messages.
+        tags: names of classes, of which what a mapping or a list says is taken as plain values; any other is refused.
 
     Raises:
         ModelError: it is none, is no UTF-8, is nested too deeply, or has an alias; or PyYAML is not installed.
@@ -41,6 +47,13 @@ def parse_yaml(data: bytes, path: Path) -> dict[str, Any]:
                 raise yaml.YAMLError("an alias")
             return super().compose_node(parent, index)
 
+        def plain(self, node: Any) -> Any:
+            if node.id == "mapping":
+                return self.construct_mapping(node, deep=True)
+            return self.construct_sequence(node, deep=True)
+
+    for tag in tags:
+        Plain.add_constructor(tag, Plain.plain)
     try:
         found = _loaded(Plain(data.decode("utf-8")))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:

@@ -112,10 +112,11 @@ def kind_of(directory: Path) -> str:
     from dragoman.importing.many_languages import is_many
     from dragoman.importing.marian import is_native
     from dragoman.importing.opennmt import is_opennmt
+    from dragoman.importing.sockeye import is_sockeye
     from dragoman.importing.transformers import is_marian
 
     known = {"marian-mt": is_marian, "m2m100": is_many, "fsmt": is_fsmt, "marian": is_native, "joeynmt": is_joey,
-             "opennmt": is_opennmt}  # fmt: skip
+             "opennmt": is_opennmt, "sockeye": is_sockeye}  # fmt: skip
     for kind, has in known.items():
         if has(directory):
             return kind
@@ -126,8 +127,8 @@ def kind_of(directory: Path) -> str:
     expected = (
         "config.json, source.spm, target.spm and vocab.json (MarianMT); config.json and sentencepiece.bpe.model "
         "(M2M100, NLLB); config.json, vocab-src.json and vocab-tgt.json (FSMT); model.npz (Marian); "
-        "config.yaml and src_vocab.txt (JoeyNMT); opennmt.json, or NAME_step_N.pt (OpenNMT-py); or the weights of a "
-        "founding system, with --vocab"
+        "config.yaml and src_vocab.txt (JoeyNMT); opennmt.json, or NAME_step_N.pt (OpenNMT-py); config and "
+        "vocab.src.0.json (Sockeye); or the weights of a founding system, with --vocab"
     )
     hint = "see the page about importing; --from says what it is"
     if "format" in (read_json(directory / CONFIG) if (directory / CONFIG).is_file() else ()):
@@ -181,6 +182,14 @@ def _opennmt(directory: Path, source: str | None, target: str | None, unpickle: 
     return take_opennmt(directory, unpickle=unpickle)
 
 
+def _sockeye(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
+    from dragoman.importing.sockeye import take_sockeye
+
+    if source is not None or target is not None:
+        raise ConfigError("a Sockeye model has its languages already", hint="leave the languages out")
+    return take_sockeye(directory, unpickle=unpickle)
+
+
 KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
     "marian-mt": _marian_mt,
     "m2m100": _many,
@@ -188,4 +197,5 @@ KINDS: dict[str, Callable[[Path, str | None, str | None, bool], Taken]] = {
     "marian": _marian,
     "joeynmt": _joey,
     "opennmt": _opennmt,
+    "sockeye": _sockeye,
 }

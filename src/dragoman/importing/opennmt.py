@@ -16,16 +16,15 @@ from torch import Tensor
 
 from dragoman.errors import DataError, ModelError
 from dragoman.importing.facts import Facts
-from dragoman.importing.pieces import read_pieces
+from dragoman.importing.pieces import tokenizer_beside
 from dragoman.importing.states import SAFE, read_checkpoint, read_state
 from dragoman.importing.tables import first_of, take_tables
 from dragoman.importing.taken import Taken
-from dragoman.importing.vocabularies import Order, need, tokens_of, words_of
+from dragoman.importing.vocabularies import Order, need, tokens_of
 from dragoman.importing.weights import Given, Names, Sizes, take_stack
-from dragoman.text.piece_tokenizer import PieceTokenizer
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.text.tokenizer_pair import TokenizerPair
-from dragoman.text.vocabulary import Vocabulary, read_tokens
+from dragoman.text.vocabulary import read_tokens
 
 SETTINGS = "opennmt.json"
 _NUMBERED = "*_step_*.pt"
@@ -103,7 +102,7 @@ def take_opennmt(directory: Path, *, unpickle: bool = False) -> Taken:
     given = Given(state, directory)
     source, target = (f"{stack}.embeddings.make_embedding.emb_luts.0.weight" for stack in _STACKS)
     d_model = (*given.shape(source), 0, 0)[1]
-    model, sizes = _sizes(facts, d_model)
+    model, sizes = _sizes(facts, d_model, bias=any(name.endswith(".linear_query.bias") for name in given.names))
     start = facts.text("decoder_start_token") or "<s>"
     own = vocab.get("decoder_start_token", start)
     if vocab.get("src_feats"):
@@ -153,7 +152,7 @@ def _section(tree: Mapping[str, Any], name: str, file: Path) -> dict[str, Any]:
     return found
 
 
-def _sizes(facts: Facts, d_model: int) -> tuple[dict[str, Any], list[Sizes]]:
+def _sizes(facts: Facts, d_model: int, *, bias: bool) -> tuple[dict[str, Any], list[Sizes]]:
     for name in ("encoder_type", "decoder_type"):
         if name not in facts:
             raise facts.wrong(name, "transformer", None)
@@ -174,12 +173,12 @@ def _sizes(facts: Facts, d_model: int) -> tuple[dict[str, Any], list[Sizes]]:
     model = {
         "family": "transformer", "d_model": d_model, "num_heads": heads, "d_ff": d_ff, "norm": "pre",
         "num_encoder_layers": layers[0], "num_decoder_layers": layers[1],
-        "norm_eps": facts.rate("norm_eps", 1e-6, least=1e-12), "bias": True,
+        "norm_eps": facts.rate("norm_eps", 1e-6, least=1e-12), "bias": bias,
         "activation": facts.choice("pos_ffn_activation_fn", {"relu": "relu", "gelu": "gelu"}, "relu"),
         **_positions(facts, d_model // heads), **{name: _dropout(facts, name) for name in
                                                   ("dropout", "attention_dropout")},
     }  # fmt: skip
-    return model, [Sizes(count, d_model, d_ff) for count in layers]
+    return model, [Sizes(count, d_model, d_ff, bias) for count in layers]
 
 
 def _positions(facts: Facts, d_k: int) -> dict[str, Any]:
@@ -254,13 +253,10 @@ def _sides(
 def _tokenizer(directory: Path, facts: Facts, side: str, order: Order) -> Tokenizer:
     told = facts.text(f"{side}_subword_model")
     names = [f"{side}.model", "sentencepiece.model"]
-    if told is not None:
-        names = [Path(told).name or names[0], *names]  # beside the checkpoint, nowhere else
-    path = next((directory / name for name in names if (directory / name).exists()), directory / names[0])
-    if path.exists() or "sentencepiece" in _transforms(facts):
-        found = read_pieces(path)
-        return PieceTokenizer(found.kind, order.tokens, found.model, ends=side == "tgt")
-    return Vocabulary("word", words_of(order), ends=side == "tgt")
+    if told is not None and Path(told).name:
+        names = [Path(told).name, *names]  # beside the checkpoint, nowhere else
+    needed = "sentencepiece" in _transforms(facts)
+    return tokenizer_beside(directory, names, order, needed=needed, ends=side == "tgt")
 
 
 def _transforms(facts: Facts) -> list[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.errors import DataError
+from dragoman.importing.vocabularies import Order, words_of
 from dragoman.protobuf import contents, fields
-from dragoman.text.piece_tokenizer import PieceKind
-from dragoman.text.tokenizer import read_saved
+from dragoman.text.piece_tokenizer import PieceKind, PieceTokenizer
+from dragoman.text.tokenizer import Tokenizer, read_saved
+from dragoman.text.vocabulary import Vocabulary
 
 MAX_BYTES = 64 << 20
 SECONDS = 20
@@ -68,6 +71,28 @@ def read_pieces(path: Path) -> ForeignPieces:
         expected = "one that the library reads and cuts text with"
         raise DataError("not a SentencePiece model", file=path, expected=expected)
     return ForeignPieces(model, kind, json.loads(done.stdout))
+
+
+def tokenizer_beside(
+    directory: Path, names: Sequence[str], order: Order, *, needed: bool = False, ends: bool = True
+) -> Tokenizer:
+    """Return a tokenizer of a vocabulary: by the first SentencePiece model that is there, or else of words.
+
+    Args:
+        directory: where models may lie.
+        names: of their files.
+        order: the vocabulary.
+        needed: whether there must be one.
+        ends: whether sources end with `</s>`.
+
+    Raises:
+        DataError: as for `read_pieces`.
+    """
+    path = next((directory / name for name in names if (directory / name).exists()), directory / names[0])
+    if needed or path.exists():
+        found = read_pieces(path)
+        return PieceTokenizer(found.kind, order.tokens, found.model, ends=ends)
+    return Vocabulary("word", words_of(order), ends=ends)
 
 
 def _kind(model: bytes) -> PieceKind | None:

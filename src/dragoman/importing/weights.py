@@ -117,11 +117,12 @@ class Names(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Of the layers of a stack: their number, the width, and the inner width."""
+    """Of the layers of a stack: their number, the width, the inner width, and whether attention has biases."""
 
     layers: int
     d_model: int
     d_ff: int
+    bias: bool = True
 
 
 def take_stack(
@@ -150,9 +151,9 @@ def take_stack(
 
 def _layer(given: Given, ours: str, place: str, names: Names, sizes: Sizes, *, cross: bool) -> dict[str, Tensor]:
     d_model, d_ff = sizes.d_model, sizes.d_ff
-    found = _attention(given, f"{ours}.self_attention", [f"{place}{one}" for one in names.own], names, d_model)
+    found = _attention(given, f"{ours}.self_attention", [f"{place}{one}" for one in names.own], names, sizes)
     if cross:
-        found |= _attention(given, f"{ours}.cross_attention", [f"{place}{one}" for one in names.cross], names, d_model)
+        found |= _attention(given, f"{ours}.cross_attention", [f"{place}{one}" for one in names.cross], names, sizes)
     for own, name, rows, columns in (("inner", names.inner, d_ff, d_model), ("outer", names.outer, d_model, d_ff)):
         found |= matrix(given, f"{ours}.feed_forward.{own}", f"{place}{name}", names, rows, columns)
     kinds = ("self_attention", "cross_attention", "feed_forward")
@@ -162,12 +163,17 @@ def _layer(given: Given, ours: str, place: str, names: Names, sizes: Sizes, *, c
     return found
 
 
-def _attention(given: Given, ours: str, theirs: Sequence[str], names: Names, d_model: int) -> dict[str, Tensor]:
+def _attention(given: Given, ours: str, theirs: Sequence[str], names: Names, sizes: Sizes) -> dict[str, Tensor]:
     *inner, output = theirs
-    rows = 3 * d_model // len(inner)
-    parts = [matrix(given, "", name, names, rows, d_model) for name in inner]
-    packed = {f"{ours}.projection{end}": torch.cat([part[end] for part in parts]) for end in (".weight", ".bias")}
-    return packed | matrix(given, f"{ours}.output", output, names, d_model, d_model)
+    rows = 3 * sizes.d_model // len(inner)
+    parts = [matrix(given, "", name, names, rows, sizes.d_model) for name in inner]
+    found = {f"{ours}.projection{end}": torch.cat([part[end] for part in parts]) for end in (".weight", ".bias")}
+    found |= matrix(given, f"{ours}.output", output, names, sizes.d_model, sizes.d_model)
+    if sizes.bias:
+        return found
+    if any(bool(tensor.any()) for name, tensor in found.items() if name.endswith(".bias")):
+        raise ModelError("attention has biases, which the system has not", file=given.file, found=output)
+    return {name: tensor for name, tensor in found.items() if name.endswith(".weight")}
 
 
 def matrix(given: Given, ours: str, theirs: str, names: Names, rows: int, columns: int) -> dict[str, Tensor]:

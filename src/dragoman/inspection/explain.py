@@ -46,6 +46,7 @@ from dragoman.stages.stage import Sides
 from dragoman.stages.words import reads_writes, say, speaking
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import Translator
+from dragoman.translation.checks import prefix_ids
 
 _WITH_DATASTORE = (
     "The output was searched for with the model's datastore. The stages show the model alone, the steps both."
@@ -62,6 +63,8 @@ def explain(
     beam_size: int = 1,
     max_length: int | None = None,
     step: int | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
     lang: str = "en",
     device: str = "auto",
 ) -> Trace:
@@ -78,11 +81,13 @@ def explain(
         beam_size: of the search for the output; 1 is greedy.
         max_length: pieces of the output at most; the model's own rule if None, but 256 at the most.
         step: the stages are those of this decoding step alone, from 1, with its one query and its cache.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         lang: the language in which it is told, "en" or "zh".
         device: where a directory's model runs.
 
     Raises:
-        ConfigError: an option does not fit the model.
+        ConfigError: an option does not fit the model, or it has no such language.
         DataError: the text is empty or longer than 256 pieces, the sound longer than 256 positions (10.24 s), or it
             cannot be read.
         ModelError: there is no model, it is damaged, or it is of a kind that has no such stages.
@@ -94,27 +99,32 @@ def explain(
             raise ConfigError("an output of this length cannot be explained", expected=expected, found=max_length)
         changes["max_length"] = max_length
     with speaking(lang):
-        return _explained(model, text, target, _Asked(changes, step), device)
+        asked = _Asked(changes, step, (source_language, target_language))
+        return _explained(model, text, target, asked, device)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the options of the search are to be, and the step that is to be shown alone."""
+    """What the options of the search and the languages are to be, and the step that is to be shown alone."""
 
     changes: dict[str, Any]
     step: int | None
+    languages: tuple[str | None, str | None]
 
 
 def _explained(model: Translator | str | Path, text: Given, target: str | None, asked: _Asked, device: str) -> Trace:
     if isinstance(model, Translator):
-        return _translation(model, text, target, asked)
+        return _translation(model.with_languages(*asked.languages), text, target, asked)
     path = as_directory(Path(model))
     family = family_of(path)
     if family not in ("transformer", "causal", "masked"):
         hint = "see what it finds likely with `dragoman complete`"
         raise ModelError("a Markov model has no such stages", file=path, hint=hint)
+    if family != "transformer" and any(asked.languages):
+        raise ConfigError("only an encoder-decoder is for several languages", found=f"a {family} model")
     if family == "transformer":
-        trace = _translation(Translator.from_pretrained(path, device=device, engine="module"), text, target, asked)
+        opened = Translator.from_pretrained(path, device=device, engine="module")
+        trace = _translation(opened.with_languages(*asked.languages), text, target, asked)
     elif not isinstance(text, str):
         raise ConfigError("the model reads texts, and does not listen to sounds", found=str(text))
     elif target is not None:
@@ -158,7 +168,8 @@ def _translation(translator: Translator, text: Given, target: str | None, asked:
     read_source = read.source
     sources = SourceBatch.of([read_source], translator.device)
     plan = translator.plan(options).with_all_finished()
-    [found], [again] = plan.run([shown_request(plan.request(read_source))])
+    request = shown_request(plan.request(read_source, prefix_ids(tokenizers.target, "")))
+    [found], [again] = plan.run([request])
     written = found[0].tokens
     output = framed(tokenizers.target, tokenizers.target.decode(written), frame_target(written)[1:])
     shown = list(written) if target is None else encode(tokenizers.target, target)
@@ -181,7 +192,7 @@ def _translation(translator: Translator, text: Given, target: str | None, asked:
     trace = subject.trace(read.text, given, output, search=search_name(options), steps=steps, notes=notes)
     trace = replace(trace, readings=readings_of(trace.stages, tokenizers, model.pad))
     if options.beam_size > 1:
-        seen, watches = watched_plan(plan, shown_request(plan.request(read_source)))
+        seen, watches = watched_plan(plan, request)
         watch = shown_watch(seen, watches)
         # Another engine may part ways with it where two candidates are as good.
         beam = watch.events if seen[0].tokens == written else ()

@@ -51,6 +51,7 @@ from dragoman.sequences import SourceBatch, frame_target, pad_rows
 from dragoman.stages.stage import Sides
 from dragoman.text.tokenizer import SPECIALS
 from dragoman.translation import Translator
+from dragoman.translation.checks import prefix_ids
 from dragoman.translation.plan import SearchPlan
 
 _NO_PADDING = "The text in the same batch is no longer than this one, so that there is no padding."
@@ -62,21 +63,19 @@ def inspect(
     target: str | Sequence[int] | None = None,
     *,
     beam_size: int | None = None,
-    length_penalty: float | None = None,
-    length_penalty_formula: str | None = None,
+    length_penalty: float | None = None, length_penalty_formula: str | None = None,
     max_length: int | None = None,
     prefix: str | Sequence[int] = "",
     heads_off: Sequence[tuple[str, int]] = (),
-    causal_mask: bool = True,
-    padding_mask: bool = True,
+    causal_mask: bool = True, padding_mask: bool = True,
     beside: Given | None = None,
     convention: str | None = None,
     precision: str = "float32",
     against: Translator | str | Path | None = None,
-    views: bool = True,
-    presets: bool = False,
+    views: bool = True, presets: bool = False,
+    source_language: str | None = None, target_language: str | None = None,
     device: str = "auto",
-) -> Inspection:
+) -> Inspection:  # fmt: skip
     """Return what happens to a text on its way through a trained model, as a record with arrays; all families have one.
 
     Args:
@@ -99,10 +98,12 @@ def inspect(
             by a system's conventions.
         views: whether each step is computed in three ways: with a cache, as a prefix, and as a row of all positions.
         presets: whether a page of it offers some changes, each traced too.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         device: where a directory's model runs.
 
     Raises:
-        ConfigError: an option does not fit the model.
+        ConfigError: an option does not fit the model, or it has no such language.
         DataError: the text is empty or longer than 256 pieces; the sound longer than 10.24 s, or it cannot be read.
         ModelError: there is no model, or it is damaged.
     """
@@ -112,7 +113,7 @@ def inspect(
     off = tuple((name, int(head)) for name, head in heads_off)
     question = Question(text, _ids(target), _ids(prefix), beside,
                         Changes(off, causal_mask, padding_mask, convention, precision), options, views)  # fmt: skip
-    model = opened(model, device)
+    model = _speaking(opened(model, device), source_language, target_language)
     found = _inspected(model, question, device)
     found = found if against is None else _beside(found, model, question, against, device)
     return _with_presets(found, model, question, device) if presets and isinstance(model, Translator) else found
@@ -134,6 +135,14 @@ def opened(model: Translator | str | Path, device: str) -> Translator | Path:
     if family_of(path) != "transformer":
         return path
     return Translator.from_pretrained(path, device=device, engine="module")
+
+
+def _speaking(model: Translator | Path, source: str | None, target: str | None) -> Translator | Path:
+    if isinstance(model, Translator):
+        return model.with_languages(source, target)
+    if source is not None or target is not None:
+        raise ConfigError("only an encoder-decoder is for several languages", found=f"a {family_of(model)} model")
+    return model
 
 
 def _beside(
@@ -233,7 +242,8 @@ class _Translation:
         mates = () if question.beside is None else (read_given(twin.tokenizers, question.beside),)
         prefix = question.prefix
         if isinstance(prefix, str):
-            prefix = tuple(encode(twin.tokenizers.target, prefix)) if prefix else ()
+            own = twin.tokenizers.target
+            prefix = tuple(encode(own, prefix) if prefix else prefix_ids(own, ""))
         if not all(0 <= token < len(twin.tokenizers.target) for token in prefix):
             raise ConfigError("a prefix has an id that is not in the vocabulary", found=str(prefix))
         plan = twin.plan(options).with_all_finished()

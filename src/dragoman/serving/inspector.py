@@ -56,6 +56,8 @@ class TraceBody(Asked):
     convention: Name | None = Field(None, description="A system whose conventions the same weights follow.")
     precision: Literal["float32", "int8"] = "float32"
     against: Name | None = Field(None, description="A model, greedy, int8 or a system, to be set beside it.")
+    source_language: Name | None = Field(None, description="Of a model for many, as the model calls it.")
+    target_language: Name | None = Field(None, description="Likewise.")
     views: bool = Field(True, description="Whether each step is computed in three ways.")
     audio: str | None = Field(
         None,
@@ -186,6 +188,7 @@ def _inspect(
         heads_off=[_head(one) for one in body.heads_off], causal_mask=body.causal_mask, padding_mask=body.padding_mask,
         beside=None if body.beside is None or not body.beside.strip() else clean(body.beside),
         convention=body.convention or None, precision=body.precision, against=against, views=body.views,
+        source_language=body.source_language, target_language=body.target_language,
     )  # fmt: skip
 
 

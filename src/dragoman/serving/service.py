@@ -70,7 +70,7 @@ class Service:
         """
         if job.source != "auto":
             return [(self.registry.route(job.source, job.target, job.model), None)] * len(job.texts)
-        if len(self.registry.sources(job.model)) == 1:
+        if len(self.registry.sources(job.model)) < 2:
             route = self.registry.route(None, job.target, job.model)
             return [(route, 1.0)] * len(job.texts)
         overall = self.detect("\n".join(job.texts), job.model)

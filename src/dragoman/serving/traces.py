@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -51,17 +51,11 @@ class Served:
 
     def described(self) -> list[dict[str, Any]]:
         """Return name, family and languages of each."""
-        models = self._registry.models.values()
         return [
-            {
-                "name": model.name,
-                "family": "transformer",
-                "source": model.source,
-                "target": model.target,
-                "listens": model.listens,
-            }
-            for model in models
-        ]
+            {"name": model.name, "family": "transformer", "source": model.source, "target": model.target,
+             "sources": _own(model.sources), "targets": _own(model.targets), "listens": model.listens}
+            for model in self._registry.models.values()
+        ]  # fmt: skip
 
     @contextlib.asynccontextmanager
     async def use(self, name: str) -> AsyncIterator[Translator | Path]:
@@ -128,15 +122,22 @@ class Directories:
 
 def _facts(path: Path) -> dict[str, Any]:
     from dragoman.models.description import CONFIG, read_config
+    from dragoman.models.language_tokens import spoken_by
 
     if not (path / CONFIG).exists():
         from dragoman.markov import is_markov
 
         if is_markov(path):
-            return {"family": "markov", "source": None, "target": None, "listens": False}
+            return {"family": "markov", "source": None, "target": None, "sources": [], "targets": [], "listens": False}
     config, _, languages = read_config(path)
-    told = {"family": config.family, "source": languages.source, "target": languages.target}
-    return {**told, "listens": config.mels is not None}
+    source, target = spoken_by(path, config, languages)
+    told = {"family": config.family, "source": source.usual, "target": target.usual}
+    return {**told, "sources": _own(source.tags), "targets": _own(target.tags), "listens": config.mels is not None}
+
+
+def _own(tags: Mapping[str, str | None]) -> list[str]:
+    """What a model for many languages calls them."""
+    return [name for name in tags.values() if name is not None]
 
 
 def _open(path: Path, device: str) -> Translator | Path:

@@ -107,15 +107,13 @@ def evaluate(
     references: Answers,
     *,
     metrics: Sequence[Metric | str] = ("bleu", "chrf"),
-    group: bool = False,
-    decoding: DecodingConfig | None = None,
+    group: bool = False, decoding: DecodingConfig | None = None,
+    source_language: str | None = None, target_language: str | None = None,
     bootstrap: int = 1000,
-    breakdown: bool = False,
-    worst: int = 0,
-    frequencies: Mapping[str, int] | None = None,
-    on_bad_text: BadText = "stop",
+    breakdown: bool = False, worst: int = 0,
+    frequencies: Mapping[str, int] | None = None, on_bad_text: BadText = "stop",
     report: Callable[[str], None] = silent,
-) -> Evaluation:
+) -> Evaluation:  # fmt: skip
     """Translate a test set and score the outputs against one or more references of each source.
 
     Args:
@@ -125,6 +123,8 @@ def evaluate(
         metrics: `dragoman.evaluation.Metric`s, or names of them; without a language they are in the model's own.
         group: lines with the same source are one item with several references (as in a pronunciation dictionary).
         decoding: the search; the model's own options if None.
+        source_language: of a model for many languages, another than that of its import.
+        target_language: likewise.
         bootstrap: resampled test sets for the intervals.
         breakdown: also break the scores down: by length, unknown pieces, rare words, faults.
         worst: also list so many sentences with the worst scores, by what fits sentences of the first metric.
@@ -134,10 +134,11 @@ def evaluate(
 
     Raises:
         DataError: a file cannot be read, or they have different numbers of lines.
-        ConfigError: a metric is unknown, or a number is out of range.
+        ConfigError: a metric is unknown, a number is out of range, or the model has no such language.
     """
     sources, answers = read_test_set(source, references, group=group, on_bad_text=on_bad_text, report=report)
     translator = model if isinstance(model, Translator) else Translator.from_pretrained(model)
+    translator = translator.with_languages(source_language, target_language)
     sources = sources_as(translator.tokenizers, source, sources)
     options, read = decoding or translator.decoding, translator.tokenizers.source
     reads = breakdown and translator.tokenizers.sound is None

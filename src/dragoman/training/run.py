@@ -11,7 +11,7 @@ import torch
 from dragoman.archive import ENDING
 from dragoman.config import SETTINGS_FILE, TrainConfig, file_keys, make_config, read_toml, write_toml
 from dragoman.config.effects import check_effects
-from dragoman.data import Prepared, prepare
+from dragoman.data import EPOCHS, Prepared, prepare
 from dragoman.data.extending import extend_tokenizers, with_tokens_of
 from dragoman.distributed import ALONE, join_world, was_restarted
 from dragoman.engines import choose_device
@@ -96,7 +96,7 @@ def _lead(config: TrainConfig, *, resume: bool, quiet: bool, watch: Watch | None
         check_validation(config)
         if config.training.init_from is None or "family" in config.model.given:
             check_effects(config)
-    for name in (CHECKPOINTS, HYPOTHESES, BOARD, "data"):
+    for name in (CHECKPOINTS, HYPOTHESES, BOARD, EPOCHS, "data"):
         check_own_directory(directory / name)
     with new_directory(directory), RunLock(directory):
         remove_temporaries(directory)
@@ -216,6 +216,7 @@ class _Session:
         self.lead.leave()
         trainer.judge.world = ALONE
         if progress.finished:
+            trainer.stores.discard()
             with suppress(StopError), stop.interruptible():
                 self._finish(trainer)
                 ended = True
@@ -245,13 +246,8 @@ class _Session:
         model, family = self.config.model, read_config(start)[0].family
         if "family" in model.given and model.family != family:
             hint = "start from one of the same family, or from nothing"
-            raise ConfigError(
-                "the model to start from is of another family",
-                file=start,
-                expected=model.family,
-                found=family,
-                hint=hint,
-            )
+            message = "the model to start from is of another family"
+            raise ConfigError(message, file=start, expected=model.family, found=family, hint=hint)
         self.config = self.config.replace({"model": {**model.to_dict(unset=False), "family": family}})
         if not is_counted(family):
             check_meant(self.config, family)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dragoman.config import TrainConfig
-from dragoman.data import EpochStores, Prepared, doubt_draws, plan_of, update_of
+from dragoman.data import EPOCHS, EpochStores, Prepared, doubt_draws, plan_of, update_of
 from dragoman.data.mixing import Mixing
 from dragoman.distributed import ALONE, World
 from dragoman.distributed.sharding import clip_gradients
@@ -77,7 +77,7 @@ class Trainer:
         decay = self.settings.ema_decay
         self.average = ExponentialMovingAverage(self.learner.module, decay) if decay else None
         self.progress = Progress()
-        self.stores = EpochStores(data, self.settings, config.audio)
+        self.stores = EpochStores(data, self.settings, config.audio, directory / EPOCHS, world, log.line)
         self.mixing = Mixing(config.data, data.sizes, self.settings.seed)
         for note in (doubt_draws(self.settings), self.mixing.doubt(self.settings.max_steps)):
             if note:

@@ -28,7 +28,7 @@ function field(name, more = {}) {
 
 function select(name, values, label, none) {
   const known = values.some(([value]) => value === state[name]) || !state[name] ? values : [...values, [state[name], state[name]]];
-  return h("label", { class: "field" }, label, h("select", { id: `ask-${name}`, onchange: (event) => set({ [name]: event.target.value }) },
+  return h("label", { class: "field" }, label, h("select", { id: `ask-${name}`, onchange: (event) => set({ [name]: event.target.value, ...(name === "model" ? { from: "", to: "" } : {}) }) },
     none === null ? null : h("option", { value: "" }, none), known.map(([value, text]) => h("option", { value, selected: value === state[name] }, text))));
 }
 
@@ -68,14 +68,16 @@ function form() {
   const models = offer.models.map(({ name }) => [name, name]);
   const open = changes().some(({ name }) => !["target", "against", "off", "forced"].includes(name));
   // Only what translates has a target, and only it a batch with padding; gaps are filled without a search.
-  const { family, listens } = modelNow();
+  const { family, listens, sources, targets } = modelNow();
+  const languages = (name, codes) => (codes?.length > 1 ? select(name, codes.map((code) => [code, code]), t(`ask_${name}`), t("own")) : null);
   const [pair, searches] = [family === "transformer", family !== "masked"];
   const beam = h("label", { class: "field short" }, t("ask_beam"), h("input", {
     type: "number", id: "ask-beam", min: 1, max: offer.limits.beam_size, value: state.beam || "", placeholder: t("own"),
     onchange: (event) => set({ beam: Math.max(0, Math.min(offer.limits.beam_size, Math.floor(Number(event.target.value)) || 0)) }),
   }));
   return h("form", { id: "ask-form", onsubmit: (event) => event.preventDefault() },
-    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, listens ? recording() : field("text", { class: "field long" }), pair ? field("target") : null),
+    h("div", { class: "fields" }, models.length > 1 ? select("model", models.slice(1), t("ask_model"), models[0][0]) : null, listens ? recording() : field("text", { class: "field long" }), pair ? field("target") : null,
+      languages("from", sources), languages("to", targets)),
     h("details", { open }, h("summary", {}, t("whatIf")), h("div", { class: "fields" }, pair ? [field("prefix"), listens ? null : field("beside")] : null, searches ? beam : null,
       listens ? null : select("convention", conventions, t("ask_convention"), t("own")), select("precision", [["int8", "int8"]], t("ask_precision"), "float32"),
       select("against", others(), t("ask_against"), t("nobody")), box("causal"), pair && !listens ? box("padding") : null)));
@@ -110,7 +112,7 @@ export function drawAsk(place, { about, trace, problem, busy, lang }) {
     drawnFor = now;
     place.replaceChildren(form(), h("div", { id: "ask-changes", class: "row" }), h("div", { id: "ask-told" }));
   }
-  for (const name of ["text", "target", "prefix", "beside", "convention", "precision", "against", "model"]) {
+  for (const name of ["text", "target", "prefix", "beside", "convention", "precision", "against", "model", "from", "to"]) {
     const input = document.getElementById(`ask-${name}`);
     if (input && document.activeElement !== input && input.value !== state[name]) input.value = state[name];
   }

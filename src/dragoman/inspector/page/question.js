@@ -13,6 +13,8 @@ export function body() {
   if (sounds.has(state.text)) asked.audio = sounds.get(state.text);
   for (const name of ["target", "beside"]) if (state[name].trim()) asked[name] = state[name];
   for (const name of ["model", "convention", "against"]) if (state[name]) asked[name] = state[name];
+  if (state.from) asked.source_language = state.from;
+  if (state.to) asked.target_language = state.to;
   if (state.precision === "int8") asked.precision = "int8";
   if (state.forced) asked.prefix_ids = state.forced.split(".").map(Number);
   else if (state.prefix) asked.prefix = state.prefix;
@@ -34,7 +36,7 @@ export function toggleHead(path, head) {
 }
 
 /** Changes that are one value each, as they are where nothing is changed. */
-const SINGLE = { target: "", forced: "", prefix: "", beside: "", convention: "", precision: "", causal: 1, padding: 1, beam: 0, against: "" };
+const SINGLE = { target: "", forced: "", prefix: "", beside: "", convention: "", precision: "", causal: 1, padding: 1, beam: 0, against: "", from: "", to: "" };
 
 /** Everything that was changed, as {name, value?, undo}: the values that undo it. */
 export function changes() {

@@ -2,7 +2,7 @@
 
 const START = { view: "map", stage: "", head: 0, row: -1, col: -1, t: 1, layer: 0, root: 1, sort: "entropy", show: 0, stop: 0, temperature: 1, k: 0, p: 1, preset: 0,
   // What is asked of the model.
-  text: "", target: "", prefix: "", forced: "", beside: "", model: "", convention: "", precision: "", against: "", off: "", beam: 0, length: 0, penalty: -1, causal: 1, padding: 1 };
+  text: "", target: "", prefix: "", forced: "", beside: "", model: "", convention: "", precision: "", against: "", from: "", to: "", off: "", beam: 0, length: 0, penalty: -1, causal: 1, padding: 1 };
 const listeners = new Set();
 
 function read() {
