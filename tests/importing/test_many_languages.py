@@ -13,9 +13,13 @@ from typer.testing import CliRunner
 import dragoman
 from dragoman import Translator
 from dragoman.cli import make_app
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ModelError
+from dragoman.importing.facts import Facts
+from dragoman.importing.generation import read_generation
 from dragoman.models import load_pretrained
+from dragoman.models.description import read_config
 from dragoman.models.language_tokens import few_of
+from importing_directories import many_languages
 from oracle.many_directory import CODES, make_many
 from oracle.marian_directory import texts
 
@@ -135,3 +139,30 @@ def test_a_language_that_is_not_there_is_refused_with_those_that_are(tmp_path: P
     assert many.startswith("daa, ")
     assert many.endswith("(24 in all)")
     assert few_of(["deu_Latn", "fra_Latn"], "fr") == "fra_Latn, deu_Latn"
+
+
+def test_what_a_file_leaves_out_is_what_the_class_has(tmp_path: Path) -> None:
+    languages = many_languages(tmp_path / "theirs", list(CODES["nllb"]))
+    path = tmp_path / "theirs" / "config.json"
+    whole = json.loads(path.read_text())
+    left_out = ("pad_token_id", "eos_token_id", "decoder_start_token_id", "scale_embedding", "activation_function")
+    path.write_text(json.dumps({name: value for name, value in whole.items() if name not in left_out}))
+    dragoman.import_model(tmp_path / "theirs", tmp_path / "ours", **languages)
+    config = read_config(tmp_path / "ours")[0]
+    assert (config.scale_embeddings, config.activation) == (True, "relu")
+    path.write_text(json.dumps({**whole, "pad_token_id": 0}))
+    with pytest.raises(ModelError, match="cannot take pad_token_id"):  # positions are counted from it
+        dragoman.import_model(tmp_path / "theirs", tmp_path / "other", **languages)
+    path.write_text(json.dumps({name: value for name, value in whole.items() if name != "decoder_attention_heads"}))
+    with pytest.raises(ModelError, match=r"both stacks are alike(.|\n)*found: +16"):
+        dragoman.import_model(tmp_path / "theirs", tmp_path / "other", **languages)
+
+
+@pytest.mark.parametrize(("told", "start"), [({}, 2), ({"bos_token_id": 0}, 0), ({"decoder_start_token_id": 2}, 2)])
+def test_outputs_begin_as_theirs_where_the_search_does_not_say_it(
+    told: dict[str, int], start: int, tmp_path: Path
+) -> None:
+    many_languages(tmp_path / "theirs", list(CODES["nllb"]))
+    file = tmp_path / "theirs" / "config.json"
+    (tmp_path / "theirs" / "generation_config.json").write_text(json.dumps({"bos_token_id": 0, **told} if told else {}))
+    assert read_generation(tmp_path / "theirs", Facts(json.loads(file.read_text()), file)).start == start

@@ -76,7 +76,9 @@ def their_ids(line: str, vocabulary: list[str]) -> list[int]:
 
 
 def test_logits_and_greedy_outputs_are_those_of_their_formulas(made: Made) -> None:
-    ours = load_pretrained(made.run).model.double()
+    found = load_pretrained(made.run)
+    ours = found.model.double()
+    assert found.config.bias is ("encoder.transformer.0.self_attn.linear_keys.bias" in made.model.state)
     tokenizers = TokenizerPair.load(made.run)
     order = [made.target.index(one) for one in (PAD, UNK, BOS, EOS)]
     order += [number for number in range(len(made.target)) if number not in order]
@@ -86,9 +88,9 @@ def test_logits_and_greedy_outputs_are_those_of_their_formulas(made: Made) -> No
         written = [2, *(draw.randrange(4, len(order)) for _ in range(5))]
         read = tokenizers.encode_source(line).framed
         assert len(read) == len(line.split())  # no end
-        found = ours(torch.tensor([read]), torch.tensor([written]))[0]
+        logits = ours(torch.tensor([read]), torch.tensor([written]))[0]
         expected = made.model.logits(theirs, [order[one] for one in written])[:, order]
-        assert (found - expected).abs().max() <= (1e-5 if made.model.opt["position_encoding"] else 1e-4)
+        assert (logits - expected).abs().max() <= (1e-5 if made.model.opt["position_encoding"] else 1e-4)
         [output] = translator.translate([line], beam_size=1)
         greedy = made.model.greedy(theirs, int(1.25 * len(theirs)) + 5, 2, 3)
         assert list(output.tokens) == [made.target[one] for one in greedy]
@@ -174,6 +176,15 @@ def test_a_checkpoint_is_read_only_if_that_is_asked_for(made: Made, tmp_path: Pa
     dragoman.import_model(pickled, tmp_path / "ours", unpickle=True)
     for path in made.run.iterdir():
         assert (tmp_path / "ours" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_checkpoint_that_calls_something_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path / "theirs")
+    (tmp_path / "theirs" / "m_step_9.pt").write_bytes(b"cposix\nsystem\n(S'touch ran'\ntR.")
+    with pytest.raises(ModelError, match="holds more than tensors"):
+        dragoman.import_model(tmp_path / "theirs", tmp_path / "ours", unpickle=True)
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["m_step_9.pt"]
 
 
 @pytest.mark.parametrize(

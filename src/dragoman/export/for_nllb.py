@@ -54,7 +54,7 @@ def layout_of(given: Given) -> Layout:
     names, specials = given.target.names, given.tokenizers.target.specials
     marks = getattr(given.tokenizers.target, "marks", ())
     languages = tuple(one for one in marks if one[0] not in "<>")
-    first = names.index(_OTHER_START) if _OTHER_START in names else specials.bos
+    first = names.index(_OTHER_START) if _OTHER_START in marks else specials.bos
     number = {name: place for place, name in enumerate(names)}
     hidden = {number[mark] for mark in marks}
     pieces = [one for one in range(len(names)) if one not in {*specials.ids, *hidden, first}]

@@ -122,16 +122,6 @@ class Facts:
         if value is not None and not any(type(value) is type(one) and value == one for one in values):
             raise self.wrong(name, " or ".join(map(repr, values)) or "absent", value)
 
-    def same(self, one: str, other: str) -> None:
-        """Refuse two settings that differ, where both are there.
-
-        Raises:
-            ModelError: they do: a model here has one value for both stacks.
-        """
-        first, second = self.get(one), self.get(other)
-        if first is not None and second is not None and first != second:
-            raise self.wrong(other, f"{one}, {first!r}: both stacks are alike here", second)
-
     def skip(self, names: Collection[str]) -> None:
         """Mark settings that change nothing here."""
         self._read.update(names)

@@ -80,6 +80,8 @@ def read_generation(directory: Path, config: Facts, most: int = _LONGEST) -> Gen
     if file.exists():
         own = read_json(file, limit=MAX_SETTINGS_BYTES)
         ids = {name: told[name] for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id")}
+        if own.get("bos_token_id") is not None:  # with which transformers begins then
+            ids["decoder_start_token_id"] = own["bos_token_id"]
         facts = Facts({**ids, **{name: value for name, value in own.items() if value is not None}}, file)
     else:
         facts = Facts(told, config.file)

@@ -7,6 +7,7 @@ language, an output with that of its own, which is forced. Both share one table,
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from dragoman.errors import ConfigError, ModelError
 from dragoman.files import MAX_SETTINGS_BYTES, read_json
@@ -29,6 +30,11 @@ PIECES = "sentencepiece.bpe.model"
 _LISTS = ("special_tokens_map.json", "tokenizer_config.json")
 _KEYS = ("additional_special_tokens", "extra_special_tokens")
 _BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3 there
+# What the class has where a file says nothing.
+_DEFAULTS: dict[str, Any] = {
+    "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2, "vocab_size": 128112, "scale_embedding": True,
+    "activation_function": "relu", "attention_dropout": 0.1,
+}  # fmt: skip
 
 
 def is_many(directory: Path) -> bool:
@@ -51,8 +57,9 @@ def take_many(directory: Path, source_language: str | None, target_language: str
         ModelError: settings or weights cannot be taken; says which.
     """
     file = directory / "config.json"
-    facts = Facts(read_json(file, limit=MAX_SETTINGS_BYTES), file)
+    facts = Facts({**_DEFAULTS, **read_json(file, limit=MAX_SETTINGS_BYTES)}, file)
     facts.only("model_type", "m2m_100")
+    facts.only("pad_token_id", 1)  # positions are counted from it
     facts.only("is_decoder", False)
     facts.only("tie_word_embeddings", True)
     model, sizes = read_sizes(facts)

@@ -102,7 +102,7 @@ def take_opennmt(directory: Path, *, unpickle: bool = False) -> Taken:
     given = Given(state, directory)
     source, target = (f"{stack}.embeddings.make_embedding.emb_luts.0.weight" for stack in _STACKS)
     d_model = (*given.shape(source), 0, 0)[1]
-    model, sizes = _sizes(facts, d_model)
+    model, sizes = _sizes(facts, d_model, bias=any(name.endswith(".linear_query.bias") for name in given.names))
     start = facts.text("decoder_start_token") or "<s>"
     own = vocab.get("decoder_start_token", start)
     if vocab.get("src_feats"):
@@ -152,7 +152,7 @@ def _section(tree: Mapping[str, Any], name: str, file: Path) -> dict[str, Any]:
     return found
 
 
-def _sizes(facts: Facts, d_model: int) -> tuple[dict[str, Any], list[Sizes]]:
+def _sizes(facts: Facts, d_model: int, *, bias: bool) -> tuple[dict[str, Any], list[Sizes]]:
     for name in ("encoder_type", "decoder_type"):
         if name not in facts:
             raise facts.wrong(name, "transformer", None)
@@ -173,12 +173,12 @@ def _sizes(facts: Facts, d_model: int) -> tuple[dict[str, Any], list[Sizes]]:
     model = {
         "family": "transformer", "d_model": d_model, "num_heads": heads, "d_ff": d_ff, "norm": "pre",
         "num_encoder_layers": layers[0], "num_decoder_layers": layers[1],
-        "norm_eps": facts.rate("norm_eps", 1e-6, least=1e-12), "bias": True,
+        "norm_eps": facts.rate("norm_eps", 1e-6, least=1e-12), "bias": bias,
         "activation": facts.choice("pos_ffn_activation_fn", {"relu": "relu", "gelu": "gelu"}, "relu"),
         **_positions(facts, d_model // heads), **{name: _dropout(facts, name) for name in
                                                   ("dropout", "attention_dropout")},
     }  # fmt: skip
-    return model, [Sizes(count, d_model, d_ff) for count in layers]
+    return model, [Sizes(count, d_model, d_ff, bias) for count in layers]
 
 
 def _positions(facts: Facts, d_k: int) -> dict[str, Any]:

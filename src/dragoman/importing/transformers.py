@@ -101,10 +101,7 @@ def read_sizes(facts: Facts) -> tuple[dict[str, Any], tuple[Sizes, Sizes]]:
     """
     d_model = facts.number("d_model", 1024, least=1)
     layers = [facts.number(f"{stack}_layers", 12, least=1, most=1000) for stack in STACKS]
-    for name in ("attention_heads", "ffn_dim"):
-        facts.same(f"encoder_{name}", f"decoder_{name}")
-    heads = facts.number("encoder_attention_heads", 16, least=1)
-    d_ff = facts.number("encoder_ffn_dim", 4096, least=1)
+    heads, d_ff = _of_both(facts, "attention_heads", 16), _of_both(facts, "ffn_dim", 4096)
     if d_model % heads:
         raise facts.wrong("encoder_attention_heads", f"a divisor of d_model, {d_model}", heads)
     model = {
@@ -115,6 +112,14 @@ def read_sizes(facts: Facts) -> tuple[dict[str, Any], tuple[Sizes, Sizes]]:
         **{name: _dropout(facts, name) for name in ("dropout", "attention_dropout", "activation_dropout")},
     }  # fmt: skip
     return model, (Sizes(layers[0], d_model, d_ff), Sizes(layers[1], d_model, d_ff))
+
+
+def _of_both(facts: Facts, name: str, default: int) -> int:
+    """A setting that is alike in both stacks here."""
+    encoder, decoder = (facts.number(f"{stack}_{name}", default, least=1) for stack in STACKS)
+    if encoder != decoder:
+        raise facts.wrong(f"decoder_{name}", f"encoder_{name}, {encoder}: both stacks are alike here", decoder)
+    return encoder
 
 
 def _dropout(facts: Facts, name: str) -> float:
