@@ -76,6 +76,13 @@ def test_sounds_together_are_sounds_alone() -> None:
         assert torch.allclose(filters(sound), frames, rtol=0, atol=1e-12)
 
 
+def test_the_precision_of_a_training_changes_no_frame() -> None:
+    sound, bank = torch.from_numpy(some_sounds(1, 8000)[0]), FilterBank(8000, 40)
+    plain = bank(sound)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(bank(sound), plain)
+
+
 def test_each_bin_is_normalised_over_the_sound() -> None:
     frames = normalised(FilterBank(8000, 40)(torch.from_numpy(some_sounds(1, 8000)[0])).double())
     assert frames.mean(0).abs().max() < 1e-10

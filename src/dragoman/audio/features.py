@@ -55,8 +55,9 @@ class FilterBank:
         return self.of([samples])[0]
 
     def of(self, sounds: Sequence[Float[Tensor, " _"]]) -> list[Float[Tensor, "_ mels"]]:
-        """Return the frames of several sounds; none has any influence on another's."""
-        return [torch.cat([self._log_mels(block) for block in self._cut(one).split(BLOCK)]) for one in sounds]
+        """Return the frames of several sounds; none has any influence on another's, nor has autocast."""
+        with torch.autocast("cpu", enabled=False):  # where sounds are
+            return [torch.cat([self._log_mels(block) for block in self._cut(one).split(BLOCK)]) for one in sounds]
 
     def _cut(self, samples: Tensor) -> Tensor:
         """The samples of each frame."""
