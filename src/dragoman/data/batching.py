@@ -192,7 +192,7 @@ def collate(
     else:
         sources = [store.source(int(i)) for i in indices]
         source = SourceBatch(*_padded(sources, None, specials.eos if specials.ends_source else None, specials.pad))
-        read = int(source.mask.sum())
+        read = sum(map(len, sources)) + (len(sources) if specials.ends_source else 0)
     blocks = []
     for direction in directions:
         ordered = targets if direction is Direction.LEFT_TO_RIGHT else [ids[::-1] for ids in targets]
