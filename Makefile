@@ -10,7 +10,7 @@ SETUP := scripts/setup_environment.sh scripts/setup_environment.py pyproject.tom
 
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope
 
-.PHONY: help setup demo demo-sound test test-fast lint format native native-check dist docs bench bench-peers clean
+.PHONY: help setup demo demo-sound test test-fast test-long lint format native native-check dist docs bench bench-peers clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,8 +23,11 @@ demo: $(VENV)/.installed ## train a small Chinese-English model and translate wi
 demo-sound: $(VENV)/.installed-dev ## train a small model on spoken commands, and transcribe others with it
 	$(VENV)/bin/dragoman demo --sound
 
-test: $(VENV)/.installed-dev ## run the whole test suite
-	$(PYTEST) $(ARGS)
+test: $(VENV)/.installed-dev ## run the tests, but for the few that take longest
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(VENV)/.installed-dev ## run the tests that take longest
+	$(PYTEST) -m long $(ARGS)
 
 test-fast: $(VENV)/.installed-dev ## run what takes little time of every file of tests
 	$(PYTEST) -m "not slow" $(ARGS)

@@ -54,10 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow = tiers.slow_tests()
+    listed = {tier: tiers.listed(tier) for tier in tiers.FROM}
     for item in items:
-        if tiers.name_of(item) in slow:
-            item.add_marker(pytest.mark.slow)
+        for tier, names in listed.items():
+            if tiers.name_of(item) in names:
+                item.add_marker(tier)
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relativ
 
 
 def fast_tests(path: Path) -> set[str]:
-    return set(tiers.tests_of(path)) - tiers.slow_tests()
+    return set(tiers.tests_of(path)) - tiers.listed("slow")
 
 
 @each_file
@@ -40,8 +40,12 @@ def test_every_room_has_fast_tests(room: str) -> None:
     assert sum(len(fast_tests(path)) for path in (HERE / room).rglob("test_*.py")) >= 2
 
 
-def test_every_name_in_the_list_is_a_test() -> None:
-    assert tiers.slow_tests() - {name for path in FILES for name in tiers.tests_of(path)} == set()
+def test_every_name_in_a_list_is_a_test() -> None:
+    assert tiers.listed("slow") - {name for path in FILES for name in tiers.tests_of(path)} == set()
+
+
+def test_what_is_long_is_slow() -> None:
+    assert tiers.listed("long") < tiers.listed("slow")
 
 
 def test_files_that_train_are_run_as_on_another_processor_too() -> None:
@@ -52,4 +56,4 @@ def test_files_that_train_are_run_as_on_another_processor_too() -> None:
 
 def test_what_takes_long_is_slow_but_for_the_fastest_of_a_file() -> None:
     seconds = {"test_a.py::test_a": 9.0, "test_a.py::test_b": 0.1, "test_b.py::test_a": 3.0, "test_b.py::test_b": 2.0}
-    assert tiers.slowest(seconds) == {"test_a.py::test_a", "test_b.py::test_a"}
+    assert tiers.slowest(seconds, 0.4) == {"test_a.py::test_a", "test_b.py::test_a"}

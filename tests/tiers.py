@@ -1,6 +1,7 @@
-"""Which tests are slow: those that `slow.txt` names, as `pytest --find-slow` has measured them.
+"""Which tests are slow, and which of them long: those that two lists name, as `pytest --find-slow` has measured them.
 
-`make test-fast` leaves them out. A name is `FILE::TEST`, without its folder: no two files of tests have one name.
+`make test-fast` leaves out what is slow, `make test` what is long, `make test-long` runs that. A name is `FILE::TEST`,
+without its folder: no two files of tests have one name.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-LIST = Path(__file__).with_name("slow.txt")
-SLOW = 0.4  # seconds of processor time that all cases of a test take together, with what they start and set up
+# Seconds of processor time that all cases of a test take together, with what they start and set up.
+FROM = {"slow": 0.4, "long": 2.5}
 
 
 def name_of(item: pytest.Item) -> str:
@@ -22,9 +23,13 @@ def name_of(item: pytest.Item) -> str:
     return f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
 
 
-def slow_tests() -> set[str]:
-    """Return the names in the list."""
-    return set(LIST.read_text(encoding="utf-8").splitlines())
+def listed(tier: str) -> set[str]:
+    """Return the names in a list, `slow` or `long`."""
+    return set(_list(tier).read_text(encoding="utf-8").splitlines())
+
+
+def _list(tier: str) -> Path:
+    return Path(__file__).with_name(f"{tier}.txt")
 
 
 def tests_of(path: Path) -> list[str]:
@@ -34,10 +39,10 @@ def tests_of(path: Path) -> list[str]:
     return [f"{path.name}::{name}" for name in functions if name.startswith("test_")]
 
 
-def slowest(seconds: dict[str, float]) -> set[str]:
+def slowest(seconds: dict[str, float], limit: float) -> set[str]:
     """Return the names of those that take too long, but for the fastest of a file that has only such."""
     fastest = {min(file, key=lambda name: seconds[name]) for file in _files(seconds)}
-    return {name for name, taken in seconds.items() if taken >= SLOW and name not in fastest}
+    return {name for name, taken in seconds.items() if taken >= limit and name not in fastest}
 
 
 def _files(seconds: dict[str, float]) -> Iterator[list[str]]:
@@ -46,7 +51,7 @@ def _files(seconds: dict[str, float]) -> Iterator[list[str]]:
 
 
 class Stopwatch:
-    """Measures each test, and brings the list up to date for those that were run."""
+    """Measures each test, and brings the lists up to date for those that were run."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -60,6 +65,8 @@ class Stopwatch:
         return answer
 
     def pytest_sessionfinish(self) -> None:
-        """Write the list."""
-        kept = {name for name in slow_tests() if name not in self.seconds}
-        LIST.write_text("".join(f"{name}\n" for name in sorted(kept | slowest(self.seconds))), encoding="utf-8")
+        """Write the lists."""
+        for tier, limit in FROM.items():
+            kept = {name for name in listed(tier) if name not in self.seconds}
+            names = sorted(kept | slowest(self.seconds, limit))
+            _list(tier).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
