@@ -136,6 +136,11 @@ def kind_of(directory: Path) -> str:
     raise ModelError("these files are not a model that can be imported", file=directory, expected=expected, hint=hint)
 
 
+def _check_no_languages(what: str, source: str | None, target: str | None) -> None:
+    if source is not None or target is not None:
+        raise ConfigError(f"{what} model has its languages already", hint="leave the languages out")
+
+
 def _marian_mt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.transformers import take_marian
 
@@ -153,40 +158,35 @@ def _many(directory: Path, source: str | None, target: str | None, unpickle: boo
 def _fsmt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.fsmt import take_fsmt
 
-    if source is not None or target is not None:
-        raise ConfigError("an FSMT model has its languages already", hint="leave the languages out")
+    _check_no_languages("an FSMT", source, target)
     return take_fsmt(directory, unpickle=unpickle)
 
 
 def _marian(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.marian import take_native
 
-    if source is not None or target is not None:
-        raise ConfigError("a Marian model has its languages already", hint="leave the languages out")
+    _check_no_languages("a Marian", source, target)
     return take_native(directory)
 
 
 def _joey(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.joeynmt import take_joey
 
-    if source is not None or target is not None:
-        raise ConfigError("a JoeyNMT model has its languages already", hint="leave the languages out")
+    _check_no_languages("a JoeyNMT", source, target)
     return take_joey(directory, unpickle=unpickle)
 
 
 def _opennmt(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.opennmt import take_opennmt
 
-    if source is not None or target is not None:
-        raise ConfigError("an OpenNMT-py model has its languages already", hint="leave the languages out")
+    _check_no_languages("an OpenNMT-py", source, target)
     return take_opennmt(directory, unpickle=unpickle)
 
 
 def _sockeye(directory: Path, source: str | None, target: str | None, unpickle: bool) -> Taken:
     from dragoman.importing.sockeye import take_sockeye
 
-    if source is not None or target is not None:
-        raise ConfigError("a Sockeye model has its languages already", hint="leave the languages out")
+    _check_no_languages("a Sockeye", source, target)
     return take_sockeye(directory, unpickle=unpickle)
 
 
